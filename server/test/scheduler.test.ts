@@ -126,7 +126,7 @@ test("a trial that fails says why, hands its lines on and leaves nothing", async
 test("a trial ends when its time is up, when it is cancelled, and at once when there is no such compute", async (t) => {
   const stage = await openStage(t);
   const { scheduler } = await stage.openProcess(t);
-  stage.scripts = [{ ...goodStart, readyMs: null }];
+  stage.scripts = [goodStart, goodStart].map((script) => ({ ...script, readyMs: null }));
   const late = scheduler.tryRelease(await stage.addRelease(), {
     signal: t.signal,
     deadlineMs: 60_000,
@@ -134,7 +134,17 @@ test("a trial ends when its time is up, when it is cancelled, and at once when t
   });
   await stage.reach("it runs", () => stage.driver.running().length === 1);
   await stage.clock.advance(61_000);
-  assert.deepEqual(await late, { ok: false, kind: "timeout", reason: "It did not become ready within 60 seconds." });
+  const slow = "It did not become ready within 60 seconds. Its main.py was still being imported.";
+  assert.deepEqual(await late, { ok: false, kind: "timeout", reason: slow });
+  const server = scheduler.tryRelease(await stage.addRelease({ runtime: "custom" }), {
+    signal: t.signal,
+    deadlineMs: 60_000,
+    onLine: () => undefined,
+  });
+  await stage.reach("the server runs", () => stage.driver.running().length === 1);
+  await stage.clock.advance(61_000);
+  const unready = "It did not become ready within 60 seconds. It does not answer.";
+  assert.deepEqual(await server, { ok: false, kind: "timeout", reason: unready });
 
   const abort = new AbortController();
   const cancelled = scheduler.tryRelease(await stage.addRelease(), {

@@ -17,6 +17,7 @@ function watched(options: { isReady?: boolean; failing?: string; endpoints?: { r
     checks: { address: { host: "127.0.0.1", port: 1 }, ready, health },
     isReady: options.isReady ?? false,
     events: {
+      onNotReady: () => undefined,
       onReady: () => told.push(`ready at ${clock.monotonicMs()}`),
       onRouted: (isRouted) => told.push(isRouted ? "routed" : "not routed"),
       onUnhealthy: (reason) => told.push(reason),

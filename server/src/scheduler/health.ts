@@ -10,6 +10,8 @@ export type HealthChecks = ReplicaChecks & { readonly address: Address };
 
 export type HealthEvents = {
   readonly onReady: () => void;
+  /** Called while it is not ready yet, with what its ready check found. */
+  readonly onNotReady: (reason: string) => void;
   /** Called when the result of its ready check changes. */
   readonly onRouted: (isRouted: boolean) => void;
   /** Called when its health check fails too often in a row; no checks follow. */
@@ -54,6 +56,7 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
       events.onReady();
       return true;
     }
+    events.onNotReady(answer.reason);
     const slowMs = Math.min(slowMsMax, Math.round((clock.monotonicMs() - beganMs) * slowShare));
     await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);
   }

@@ -44,9 +44,12 @@ test("a refused connection is told as such", async (t) => {
   await new Promise((resolve) => server.close(resolve));
   const probe = networkProbe(systemClock);
   const tcp = await probe({ address, endpoint: "", timeoutMs: 5000, signal: t.signal });
-  assert.deepEqual(tcp, { ok: false, reason: `A connection to port ${address.port} was refused.` });
+  assert.deepEqual(tcp, {
+    ok: false,
+    reason: `Nothing listens on port ${address.port}: the app must listen on the port in its settings (port).`,
+  });
   const http = await probe({ address, endpoint: "/ready", timeoutMs: 5000, signal: t.signal });
-  assert.deepEqual(http, { ok: false, reason: "GET /ready was refused." });
+  assert.deepEqual(http, { ok: false, reason: tcp.ok ? "" : tcp.reason });
 });
 
 test("a server that accepts and never answers is given up on at the deadline", async (t) => {

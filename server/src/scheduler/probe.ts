@@ -60,7 +60,10 @@ function httpProbe({ address, endpoint, timeoutMs }: ProbeTarget, signal: AbortS
       // Only the status matters; do not read the body.
       asking.destroy();
     });
-    asking.on("error", (error) => no(failure(error, signal, timeoutMs)));
+    asking.on("error", (error) => {
+      if (isRefused(error)) resolve({ ok: false, reason: nothingListens(address) });
+      else no(failure(error, signal, timeoutMs));
+    });
     asking.end();
   });
 }
@@ -73,9 +76,18 @@ function tcpProbe({ address, timeoutMs }: ProbeTarget, signal: AbortSignal): Pro
       socket.destroy();
     });
     socket.on("error", (error) => {
-      resolve({ ok: false, reason: `A connection to ${placeOf(address)} ${failure(error, signal, timeoutMs)}.` });
+      const what = `A connection to ${placeOf(address)} ${failure(error, signal, timeoutMs)}.`;
+      resolve({ ok: false, reason: isRefused(error) ? nothingListens(address) : what });
     });
   });
+}
+
+function isRefused(error: Error): boolean {
+  return "code" in error && error.code === "ECONNREFUSED";
+}
+
+function nothingListens(address: Address): string {
+  return `Nothing listens on ${placeOf(address)}: the app must listen on the port in its settings (port).`;
 }
 
 function placeOf(address: Address): string {
@@ -84,6 +96,5 @@ function placeOf(address: Address): string {
 
 function failure(error: Error, signal: AbortSignal, timeoutMs: number): string {
   if (signal.aborted) return `was not answered within ${timeoutMs / 1000} seconds`;
-  const code = "code" in error ? String(error.code) : "";
-  return code === "ECONNREFUSED" ? "was refused" : `failed: ${error.message}`;
+  return `failed: ${error.message}`;
 }

@@ -119,8 +119,9 @@ export class ReplicaRunner {
     replica.isPending = false;
     this.#endAfter(replica, leftMs, () => {
       if (replica.state !== "starting") return null;
+      const found = replica.settings.runtime === "cortex" ? "Its main.py was still being imported." : replica.notReady;
       const reason = `It did not become ready within ${Math.round(replica.deadlineMs / 1000)} seconds.`;
-      return replica.hint === null ? reason : `${reason} ${replica.hint}`;
+      return [reason, found, replica.hint].filter((text) => text !== null).join(" ");
     });
     this.watchHealth(replica, address);
   }
@@ -198,6 +199,7 @@ export class ReplicaRunner {
       isReady: replica.state === "ready",
       events: {
         onReady: () => this.#becomeReady(replica, address),
+        onNotReady: (reason) => (replica.notReady = reason),
         onRouted: (isRouted) => {
           replica.isRouted = isRouted;
           this.#parts.events.onChange(replica.appId);

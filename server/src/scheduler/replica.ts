@@ -65,6 +65,8 @@ export class Replica {
   terminating: "no" | "busy" | "idle" = "no";
   /** The driver's sentence that explains why it may never take calls; null when nothing is unusual. */
   hint: string | null = null;
+  /** What its ready check found last, in a sentence, before it was ready; null: it has not been checked. */
+  notReady: string | null = null;
   /** Leave it alone until then: a trial, or one that waits for its promotion. */
   heldUntilMs = Number.NEGATIVE_INFINITY;
   /** It serves only until other releases can; null: its release is served. */
