@@ -139,6 +139,7 @@ export type BuildState = (typeof buildStates)[number];
 
 /** Why a build was made, and with it a release. */
 export const buildCauses = ["create", "push", "rebuild", "deploy", "settings"] as const;
+export type BuildCause = (typeof buildCauses)[number];
 
 /** States of a release; the first three are not final. */
 export const releaseStates = ["starting", "rolling_out", "live", "replaced", "taken_back", "failed"] as const;

@@ -131,6 +131,14 @@ export const settingTable = {
     about:
       "How many builds run at the same time; builds that only wait for their app to start do not count. With two or more, one project leaves a slot to others once there is another project.",
   },
+  SLIPWAY_RELEASES_KEPT: {
+    kind: "integer",
+    default: "10",
+    min: 1,
+    max: 1000,
+    about:
+      "How many releases of an app that took calls can be started again, the live one included: a rollback needs no build. What older ones were made of is deleted.",
+  },
   SLIPWAY_STORAGE_LIMIT_GB: {
     kind: "integer",
     default: null,

@@ -37,6 +37,7 @@ export type Config = {
   readonly gitSizeBytes: number;
   readonly buildTimeoutSeconds: number;
   readonly buildsAtOnce: number;
+  readonly releasesKept: number;
   /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
   readonly disk: Readonly<Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>>;
   readonly lineLength: number;
@@ -126,6 +127,7 @@ export function readConfig(environment: Environment): Config {
     gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1_000_000,
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
     buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
+    releasesKept: integer("SLIPWAY_RELEASES_KEPT"),
     disk: {
       replicaBytes: size("SLIPWAY_REPLICA_DISK_GB", 1e9),
       storageBytes: size("SLIPWAY_STORAGE_LIMIT_GB", 1e9),

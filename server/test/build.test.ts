@@ -323,7 +323,7 @@ test("collect drops what killed builds left and keeps what is used or being buil
   const running = newBuildId();
   for (const name of [running, newBuildId()]) await mkdir(join(folder, "builds", name, "app"), { recursive: true });
   await mkdir(join(folder, "builds/cache/environments/half-made-1234"), { recursive: true });
-  await builder.collect({ artifacts: [used], building: [running] });
+  await builder.collect(() => Promise.resolve({ artifacts: [used], building: [running] }));
   const kept = [join(used.appDir, ".."), join(folder, "builds", running), join(folder, "builds/cache")].map((path) =>
     path.split("/").at(-1),
   );

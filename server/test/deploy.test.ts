@@ -380,6 +380,7 @@ test("artifacts of the live and the last releases stay, older ones and failed on
   const app = await createApp(db);
   const ids: string[] = [];
   for (let index = 0; index < 6; index++) {
+    await server.push("acme", "app", { "main.py": `# ${index}` });
     const { buildId } = await requestBuild(db, app);
     await buildInState(db, buildId);
     ids.push(buildId);

@@ -1,14 +1,17 @@
 // What a release is made of and how long it can be started again: builds of commits and branches, pushes that follow each
 // other, and artifacts that are used again or removed. Real git, real artifacts; only the trial is played.
 import assert from "node:assert/strict";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
 import type { NewBuild } from "#apps/build-receiver.ts";
-import { receiveBuild } from "#deploy/receive.ts";
+import { rebuild, receiveBuild } from "#deploy/receive.ts";
 import { buildInState, createApp, playedTrial, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
@@ -26,12 +29,14 @@ async function stage(t: TestContext) {
   const folder = temporaryFolder(t, "releases");
   const first = await server.createRepo("acme", "app", { "main.py": "def run(): return 1\n" });
   const app = await createApp(database.db);
-  const start = (trial = playedTrial(() => good)) =>
-    startQueue(t, { ...database, folder, urlTemplate: server.urlTemplate, trial });
+  const queue = (given: { trial?: ReturnType<typeof playedTrial>; releasesKept?: number }) =>
+    startQueue(t, { ...database, folder, urlTemplate: server.urlTemplate, trial: playedTrial(() => good), ...given });
+  const start = (trial = playedTrial(() => good)) => queue({ trial });
   const receive = (wish: Partial<NewBuild> = {}) =>
     database.db.transaction().execute((tx) => receiveBuild(tx, { ...app, cause: "deploy", by, ...wish }));
-  const releases = () => database.db.selectFrom("releases").selectAll().orderBy("number").execute();
-  return { ...database, server, folder, first, app, start, receive, releases };
+  const releases = () =>
+    database.db.selectFrom("releases").selectAll().where("app_id", "=", app.appId).orderBy("number").execute();
+  return { ...database, server, folder, first, app, queue, start, receive, releases };
 }
 
 test("a commit or the head of a branch is built once, and releases say what they were made of and by whom", async (t) => {
@@ -198,4 +203,71 @@ test("releases are paged newest first, each once", async (t) => {
   assert.equal((await ask("GET /releases?nextToken=abc"))[0], 400);
   for (const number of ["8", "0", "v", "x1", "99999999999"])
     assert.equal((await ask(`GET /releases/${number}`))[0], 404);
+});
+
+test("the same commit with the same settings uses what was built before, and the log says so", async (t) => {
+  const { db, server, app, start, receive, releases } = await stage(t);
+  await start();
+  const build = async (
+    wish: Partial<NewBuild> = {},
+  ): Promise<{ readonly appDir: string; readonly isReused: boolean }> => {
+    const { row, log } = await buildInState(db, (await receive(wish)).buildId, ["success"]);
+    const isReused = log.some((line) => /same as those of build \d+: what that one made is used again/.test(line));
+    return { appDir: (row.artifact as { appDir: string }).appDir, isReused };
+  };
+  const set = (fields: object): Promise<unknown> =>
+    db
+      .updateTable("apps")
+      .set({ request: toJson({ ...app.request, ...fields }) })
+      .execute();
+  const made = await build();
+  assert.deepEqual(await build(), { appDir: made.appDir, isReused: true });
+  await set({ maxReplicaCount: 7 });
+  assert.deepEqual(await build({ cause: "push" }), { appDir: made.appDir, isReused: true }, "no part of what is built");
+  const { number, settings } = (await releases()).at(-1) ?? {};
+  assert.deepEqual([number, (settings as { maxReplicaCount: number }).maxReplicaCount], [3, 7]);
+  const { row: again } = await buildInState(
+    db,
+    (
+      await db.transaction().execute(async (tx) => {
+        const { id } = await tx.selectFrom("builds").select("id").where("number", "=", 1).executeTakeFirstOrThrow();
+        return await rebuild(tx, { ...app, buildId: id, by });
+      })
+    ).buildId,
+    ["success"],
+  );
+  assert.notEqual((again.artifact as { appDir: string }).appDir, made.appDir, "a rebuild builds");
+  await set({ runtime: "custom", entrypoint: ["python", "main.py"] });
+  assert.equal((await build()).isReused, false);
+  await set({});
+  await server.push("acme", "app", { "main.py": "def run(): return 2\n" });
+  assert.equal((await build()).isReused, false);
+});
+
+test("older artifacts are removed while another build goes on, and what a newer release uses again stays", async (t) => {
+  const { db, server, folder, first, app, queue, receive, releases } = await stage(t);
+  const other = await createApp(db, { projectId: app.projectId, name: "other" });
+  const trial = playedTrial(([{ appId }]) => (appId === other.appId ? new Promise(() => undefined) : good));
+  const before = await queue({ trial, releasesKept: 10 });
+  const built = async (wish: Partial<NewBuild> = {}): Promise<string> => {
+    const { row } = await buildInState(db, (await receive(wish)).buildId, ["success"]);
+    return (row.artifact as { appDir: string }).appDir.split("/").at(-2) ?? "";
+  };
+  const oldest = await built();
+  for (const text of ["# 2", "# 3"]) {
+    await server.push("acme", "app", { "main.py": text });
+    await built();
+  }
+  const third = (await releases())[2]?.build_id ?? "";
+  assert.equal(await built({ commit: first }), oldest);
+  await before.stop();
+  const endless = await db.transaction().execute((tx) => receiveBuild(tx, { ...other, cause: "deploy", by }));
+  await queue({ trial, releasesKept: 2 });
+  await buildInState(db, endless.buildId, ["initializing"]);
+  const folders = async (): Promise<string[]> =>
+    (await readdir(join(folder, "builds"))).filter((name) => name !== "cache").toSorted();
+  await until("the second's artifact is gone", async () => (await folders()).length === 3);
+  assert.deepEqual(await folders(), [oldest, third, endless.buildId].toSorted());
+  const kept = (await releases()).map(({ collected_at }) => collected_at === null);
+  assert.deepEqual(kept, [false, false, true, true]);
 });

@@ -3,7 +3,7 @@
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { sql, type RawBuilder } from "kysely";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { BuildState } from "@slipway/contract/words.ts";
+import type { BuildCause, BuildState } from "@slipway/contract/words.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -20,6 +20,7 @@ export type BuildRecord = {
   readonly appId: AppId;
   readonly appName: string;
   readonly number: number;
+  readonly cause: BuildCause;
   readonly request: Readonly<Record<string, unknown>>;
   readonly configToml: string | null;
   /** Known from an earlier attempt or, for a rebuild, from the earlier build. */
@@ -66,8 +67,9 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
   const row = await db
     .selectFrom("builds")
     .innerJoin("apps", "apps.id", "builds.app_id")
-    .select(["builds.id", "builds.project_id", "builds.app_id", "apps.name", "builds.number", "builds.request"])
-    .select(["builds.config_toml", "builds.commit_sha", "builds.branch", "builds.settings", "builds.keeps_artifact"])
+    .select(["builds.id", "builds.project_id", "builds.app_id", "apps.name", "builds.number", "builds.cause"])
+    .select(["builds.request", "builds.config_toml", "builds.commit_sha", "builds.branch", "builds.settings"])
+    .select("builds.keeps_artifact")
     .leftJoin("releases", (join) =>
       join
         .onRef("releases.id", "=", "apps.live_release_id")
@@ -83,6 +85,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
     appId: row.app_id,
     appName: row.name,
     number: row.number,
+    cause: row.cause,
     request: row.request as Readonly<Record<string, unknown>>,
     configToml: row.config_toml,
     commit: row.commit_sha,
@@ -140,6 +143,7 @@ export async function recordProgress(
     readonly source?: Pick<FetchedSource, "commit" | "message" | "author" | "branch">;
     readonly settings?: AppSettings;
     readonly reason?: string;
+    readonly fingerprint?: string;
     /** When an environment was created. */
     readonly environment?: { readonly startedAt: Date; readonly endedAt: Date };
   },
@@ -151,6 +155,7 @@ export async function recordProgress(
       ...(found.source === undefined ? {} : columnsOf(found.source)),
       ...(found.settings === undefined ? {} : { settings: toJson(found.settings) }),
       ...(found.reason === undefined ? {} : { reason: found.reason }),
+      ...(found.fingerprint === undefined ? {} : { fingerprint: found.fingerprint }),
       ...(found.environment === undefined
         ? {}
         : { environment_started_at: found.environment.startedAt, environment_ended_at: found.environment.endedAt }),

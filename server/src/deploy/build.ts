@@ -19,8 +19,9 @@ import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { planBuild } from "./build-plan.ts";
 import { takesMax, type BuildEnd } from "./build-states.ts";
 import { moveBuild, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
+import { fingerprintOf, type Fingerprint } from "./fingerprint.ts";
 import { promote } from "./promote.ts";
-import { putRelease } from "./release-store.ts";
+import { putRelease, reuseArtifact } from "./release-store.ts";
 import { makeSettingsRelease, type SettingsRelease } from "./settings-release.ts";
 import type { Source } from "./source.ts";
 import { runTrial, type CandidateRelease, type TrialStarter } from "./trial.ts";
@@ -166,6 +167,10 @@ class BuildWork {
     for (const warning of [...decided.warnings, ...warnings]) this.#output.say("plan", `Warning: ${warning}`);
     for (const note of notes) this.#output.say("plan", note);
     signal.throwIfAborted();
+    const { commit: madeOf } = fetched;
+    const { gitPath } = decided.settings;
+    const reused = await this.#reuse(fingerprintOf({ commit: madeOf, gitPath, driver: driver.name, plan }));
+    if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((onEnvironment) =>
       builder.build(plan, {
         sourceDir: fetched.appDir,
@@ -188,6 +193,21 @@ class BuildWork {
     this.#output.say("release", `Release ${made.number} has other settings and the same files: nothing is built.`);
     this.#output.say("start", "Checking that it starts correctly...");
     return made;
+  }
+
+  /** The artifact of an earlier build of the same; null: there is none, or a person asked to build it again. */
+  async #reuse({ text: fingerprint, isLasting }: Fingerprint): Promise<Artifact | null> {
+    const { db, leases } = this.#parts;
+    const { appId, cause } = this.#record;
+    const held = leases.held(this.#lease);
+    const found = cause === "rebuild" ? undefined : await reuseArtifact(db, { appId, fingerprint, isLasting, held });
+    if (found === undefined) {
+      await this.#keep({ fingerprint });
+      return null;
+    }
+    const what = "Its commit, its settings for the build and its dependencies are the same";
+    this.#output.say("release", `${what} as those of build ${found.buildNumber}: what that one made is used again.`);
+    return found.artifact;
   }
 
   /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */

@@ -19,6 +19,7 @@ export type DeploySettings = {
   readonly providers: readonly string[];
   readonly buildTimeoutSeconds: number;
   readonly buildsAtOnce: number;
+  readonly releasesKept: number;
   readonly paths: { readonly sourcesDir: string };
 };
 
@@ -50,5 +51,6 @@ export function openBuilds(settings: DeploySettings, parts: Parts): BuildQueue {
     providers: settings.providers,
     buildTimeoutMs: settings.buildTimeoutSeconds * 1000,
     buildsAtOnce: settings.buildsAtOnce,
+    releasesKept: settings.releasesKept,
   });
 }

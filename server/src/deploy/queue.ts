@@ -12,11 +12,13 @@ import { BuildStopped } from "./build-ending.ts";
 import type { BuildEnd } from "./build-states.ts";
 import { claimable, endAbandoned, readCancelled } from "./build-store.ts";
 import { workOnBuild, type BuildParts } from "./build.ts";
-import { readUsed } from "./release-store.ts";
+import { giveUpArtifacts, readUnfinished, readUsed } from "./release-store.ts";
 
 export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly buildsAtOnce: number;
+  /** How many good releases of an app keep their artifacts. */
+  readonly releasesKept: number;
   /**
    * The instance of the data folder, which only one process holds at a time; absent: builds of an earlier process are
    * taken over when their leases expire.
@@ -36,8 +38,10 @@ type RunningBuild = {
 const leaseMsDefault = 15_000;
 /** Nudges come by NOTIFY; the interval covers expired leases and a broken connection. */
 const intervalMs = 2000;
-/** Artifacts of this many earlier releases of an app are kept. */
-const releasesKeptMax = 3;
+/** Pause between two removals of unused artifacts while builds end one after the other. */
+const tidyPauseMs = 60_000;
+/** Replicas may have ended since the last build. */
+const tidyEveryMs = 3_600_000;
 /** The maximum number of builds whose apps are starting or waiting for a machine, in addition to builds in progress. */
 const startingMax = 200;
 
@@ -52,8 +56,10 @@ export class BuildQueue {
   readonly #loop: Loop;
   readonly #running = new Map<BuildId, RunningBuild>();
   #unlisten: (() => void) | undefined;
-  /** There may be unused artifacts. */
-  #isUntidy = true;
+  /** When unused artifacts are to be removed, on the monotonic clock. */
+  #tidyAtMs = Number.NEGATIVE_INFINITY;
+  #tidiedAtMs = Number.NEGATIVE_INFINITY;
+  #tidying: Promise<void> | undefined;
 
   constructor(options: BuildQueueOptions) {
     const { db, log, clock } = options;
@@ -87,16 +93,23 @@ export class BuildQueue {
     const running = [...this.#running.values()];
     for (const { control } of running) control.abort(new BuildStopped("stopping"));
     await Promise.all(running.map(({ done }) => done));
+    await this.#tidying;
   }
 
   async #turn(): Promise<void> {
     const { db } = this.#options;
-    if ((await endAbandoned(db)) > 0) this.#isUntidy = true;
+    if ((await endAbandoned(db)) > 0) this.#tidySoon();
     const ids = [...this.#running.keys()];
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
     for (const { id, reason } of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled", reason));
     while (await this.#beginNext());
-    if (this.#running.size === 0 && this.#isUntidy) await this.#tidy();
+    if (this.#options.clock.monotonicMs() >= this.#tidyAtMs) this.#tidying ??= this.#tidy();
+  }
+
+  /** A platform that is never idle removes artifacts too, but not after each build. */
+  #tidySoon(): void {
+    const soonestMs = this.#running.size === 0 ? Number.NEGATIVE_INFINITY : this.#tidiedAtMs + tidyPauseMs;
+    this.#tidyAtMs = Math.min(this.#tidyAtMs, Math.max(soonestMs, this.#options.clock.monotonicMs()));
   }
 
   /**
@@ -136,19 +149,27 @@ export class BuildQueue {
       } finally {
         await kept.stop();
         this.#running.delete(lease.id);
-        this.#isUntidy = true;
+        this.#tidySoon();
         this.#loop.nudge();
       }
     };
     this.#running.set(lease.id, { control, done: work(), isBuilt: false });
   }
 
-  /** Only while nothing is built here, so that it removes nothing that a build is about to use. */
+  /** Beside builds that run. Never rejects: a failure is tried again after the usual pause. */
   async #tidy(): Promise<void> {
-    const { db, builder, source } = this.#options;
-    const used = await readUsed(db, releasesKeptMax);
-    await source.collect(used.building);
-    await builder.collect(used);
-    this.#isUntidy = false;
+    const { db, builder, clock, log, releasesKept, source } = this.#options;
+    this.#tidiedAtMs = clock.monotonicMs();
+    this.#tidyAtMs = this.#tidiedAtMs + tidyEveryMs;
+    try {
+      await giveUpArtifacts(db, releasesKept);
+      await source.collect(() => readUnfinished(db));
+      await builder.collect(() => readUsed(db));
+    } catch (error) {
+      log.warn({ err: error }, "unused artifacts could not be removed; trying again");
+      this.#tidyAtMs = this.#tidiedAtMs + tidyPauseMs;
+    } finally {
+      this.#tidying = undefined;
+    }
   }
 }

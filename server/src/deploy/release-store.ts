@@ -1,9 +1,10 @@
 // Queries on the releases that builds make and on the artifacts that they need.
-import { sql } from "kysely";
+import { sql, type RawBuilder } from "kysely";
 import type { ReleaseSettings } from "#apps/settings.ts";
+import type { UsedArtifacts } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { must } from "#lib/assert.ts";
-import { newReleaseId, type BuildId, type ReleaseId } from "#lib/ids.ts";
+import { newReleaseId, type AppId, type BuildId, type ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 
@@ -88,20 +89,60 @@ export async function failReleases(tx: Tx, buildIds: readonly BuildId[]): Promis
 }
 
 /**
- * Artifacts to keep: of live releases, of releases with replicas, and of the last `keptMax` releases of each app that
- * were live. Also returns unfinished builds.
+ * Reserves for a build the artifact of an earlier one of its app with the same fingerprint, whose release took calls and
+ * is kept; undefined when there is none. One that was made more than a day ago only counts when it `isLasting`.
  */
-export async function readUsed(
+export async function reuseArtifact(
   db: Db,
-  keptMax: number,
-): Promise<{ readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] }> {
+  build: {
+    readonly appId: AppId;
+    readonly fingerprint: string;
+    readonly isLasting: boolean;
+    readonly held: RawBuilder<boolean>;
+  },
+): Promise<{ readonly buildNumber: number; readonly artifact: Artifact } | undefined> {
+  return await db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ buildNumber: number; artifact: Artifact }>`
+      select maker.number as "buildNumber", r.artifact
+      from builds maker join releases r on r.app_id = maker.app_id and r.artifact = maker.artifact
+      where maker.app_id = ${build.appId} and maker.fingerprint = ${build.fingerprint}
+        and r.promoted_at is not null and r.collected_at is null
+        and (${build.isLasting} or maker.created_at > clock_timestamp() - interval '1 day')
+      order by maker.number desc, r.number desc limit 1 for share of r`.execute(tx);
+    const [found] = rows;
+    if (found === undefined) return undefined;
+    await tx
+      .updateTable("builds")
+      .set({ artifact: toJson(found.artifact) })
+      .where(build.held)
+      .execute();
+    return found;
+  });
+}
+
+/**
+ * Gives up the artifacts of releases that never took calls, and of all but the last `keptMax` good ones of each app;
+ * those that take calls or have replicas keep theirs. `readUsed` does not name them from then on.
+ */
+export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
+  await sql`
+    update releases r set collected_at = clock_timestamp()
+    from (select id, rank() over (partition by app_id order by promoted_at is null, number desc) as place from releases) p
+    where p.id = r.id and r.collected_at is null and r.ended_at is not null
+      and (r.promoted_at is null or p.place > ${keptMax})
+      and not exists (select from replicas where release_id = r.id and stopped_at is null)`.execute(db);
+}
+
+/** The artifacts that releases keep and that builds have reserved, and the unfinished builds. */
+export async function readUsed(db: Db): Promise<UsedArtifacts> {
   const { rows } = await sql<{ artifact: Artifact }>`
-    select artifact from (
-      select r.artifact, r.promoted_at is not null as was_live, r.state in ('rolling_out', 'live') as is_live,
-        exists (select from replicas p where p.release_id = r.id and p.stopped_at is null) as has_replicas,
-        rank() over (partition by r.app_id order by r.promoted_at desc nulls last) as place
-      from releases r) as release
-    where is_live or has_replicas or (was_live and place <= ${keptMax})`.execute(db);
-  const unfinished = await db.selectFrom("builds").select("id").where("ended_at", "is", null).execute();
-  return { artifacts: rows.map((row) => row.artifact), building: unfinished.map((row) => row.id) };
+    select artifact from releases where collected_at is null
+    union select artifact from builds where ended_at is null and artifact is not null`.execute(db);
+  return { artifacts: rows.map((row) => row.artifact), building: await readUnfinished(db) };
+}
+
+/** The unfinished builds of all apps. No order, no locks. */
+export async function readUnfinished(db: Db): Promise<readonly BuildId[]> {
+  const rows = await db.selectFrom("builds").select("id").where("ended_at", "is", null).execute();
+  return rows.map(({ id }) => id);
 }

@@ -43,6 +43,6 @@ export interface Source {
   fetch(request: SourceRequest): Promise<FetchedSource>;
   /** Deletes everything fetched for a build, including leftovers of a killed attempt. */
   remove(buildId: BuildId): Promise<void>;
-  /** Deletes what killed builds left; `building` are the unfinished ones. */
-  collect(building: readonly BuildId[]): Promise<void>;
+  /** Deletes what killed builds left before `readBuilding` is called, which names the unfinished ones. */
+  collect(readBuilding: () => Promise<readonly BuildId[]>): Promise<void>;
 }

@@ -52,9 +52,15 @@ export interface Builder {
   ): Promise<Artifact>;
   /** Removes an artifact that no release needs any more. */
   remove(artifact: Artifact): Promise<void>;
-  /** Removes what killed builds left, and unused caches. `building`: builds in progress. */
-  collect(used: { readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] }): Promise<void>;
+  /**
+   * Removes what nobody uses, also while builds run: of what was there before `readUsed` is called, all but what it names
+   * and unused caches. `building`: unfinished builds.
+   */
+  collect(readUsed: () => Promise<UsedArtifacts>): Promise<void>;
 }
+
+/** What must not be removed. */
+export type UsedArtifacts = { readonly artifacts: readonly Artifact[]; readonly building: readonly BuildId[] };
 
 /** Why a build failed, in a sentence for the app's owner. */
 export class BuildFailed extends Error {

@@ -45,6 +45,7 @@ export type QueueGiven = {
   readonly trial: TrialStarter;
   readonly buildsAtOnce?: number;
   readonly leaseMs?: number;
+  readonly releasesKept?: number;
   readonly buildTimeoutMs?: number;
   readonly refreshed?: AppId[];
   /** By default none, and a driver whose capabilities alone matter. */
@@ -103,6 +104,7 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
     buildTimeoutMs: given.buildTimeoutMs ?? 60_000,
     buildsAtOnce: given.buildsAtOnce ?? 2,
     leaseMs: given.leaseMs ?? 15_000,
+    releasesKept: given.releasesKept ?? 3,
   });
   await queue.start();
   const stop = async (): Promise<void> => {

@@ -90,9 +90,10 @@ export class GitSource implements Source {
     await rm(join(this.#options.sourcesDir, buildId), { recursive: true, force: true });
   }
 
-  async collect(building: readonly BuildId[]): Promise<void> {
-    const kept = new Set<string>([knownHostsName, asksName, ...building]);
-    for (const name of await readdir(this.#options.sourcesDir).catch(() => [])) {
+  async collect(readBuilding: () => Promise<readonly BuildId[]>): Promise<void> {
+    const names = await readdir(this.#options.sourcesDir).catch(() => []);
+    const kept = new Set<string>([knownHostsName, asksName, ...(await readBuilding())]);
+    for (const name of names) {
       if (!kept.has(name)) await rm(join(this.#options.sourcesDir, name), { recursive: true, force: true });
     }
   }

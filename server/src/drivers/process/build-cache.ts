@@ -17,6 +17,10 @@ export class BuildCache {
   readonly #making = new Map<string, Promise<unknown>>();
   /** Folders that are being filled. */
   readonly #unfinished = new Set<string>();
+  /** Folders handed out since the latest `collect` began. */
+  readonly #found = new Set<string>();
+  /** Folders that are being removed. */
+  readonly #removing = new Set<string>();
 
   constructor(options: { readonly dir: string; readonly clock: Clock }) {
     this.#dir = options.dir;
@@ -52,6 +56,7 @@ export class BuildCache {
 
   /** Removes unused folders (see `isUsed`) except the `keptMax` most recently used, and folders without a key. */
   async collect(isUsed: (folder: string) => boolean, keptMax: number): Promise<void> {
+    this.#found.clear();
     const names = await readdir(this.#dir).catch(() => []);
     const pointers: { file: string; folder: string; usedAt: number }[] = [];
     for (const name of names.filter((candidate) => candidate.endsWith(".json"))) {
@@ -63,13 +68,22 @@ export class BuildCache {
     pointers.sort((a, b) => b.usedAt - a.usedAt);
     const kept = new Set<string>();
     for (const [rank, { file, folder }] of pointers.entries()) {
-      if (rank < keptMax || isUsed(folder)) kept.add(folder);
+      if (rank < keptMax || isUsed(folder) || this.#found.has(folder)) kept.add(folder);
       else await rm(file, { force: true });
     }
     for (const name of names.filter((candidate) => !candidate.endsWith(".json"))) {
       const folder = join(this.#dir, name);
-      if (kept.has(folder) || this.#unfinished.has(folder) || isUsed(folder)) continue;
+      // The file of a pointer that is being written is beside its folder.
+      if (
+        kept.has(folder) ||
+        this.#unfinished.has(folder.replace(/\.tmp$/, "")) ||
+        isUsed(folder) ||
+        this.#found.has(folder)
+      )
+        continue;
+      this.#removing.add(folder);
       await removeFolder(folder);
+      this.#removing.delete(folder);
     }
   }
 
@@ -81,6 +95,8 @@ export class BuildCache {
     const now = new Date(this.#clock.now());
     // Records the last use, for `collect`.
     await utimes(file, now, now).catch(() => undefined);
+    if (this.#removing.has(pointer.folder)) return null;
+    this.#found.add(pointer.folder);
     return pointer.folder;
   }
 

@@ -6,6 +6,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
+import { areVersionsExact } from "#drivers/exact-versions.ts";
 import type { Clock } from "#lib/clock.ts";
 import { BuildCache } from "./build-cache.ts";
 import { exitText, giveFolder, runTool, type BuildTools, type ToolResult } from "./build-tool.ts";
@@ -61,12 +62,9 @@ export class BuildPackages {
       await this.#install(request, ownDir);
       return ownDir;
     }
-    const areVersionsExact = plan.requirements.every(
-      (line) => /===?\s*[^*\s,;]+(\s*;.*)?$/.test(line) && !line.includes(","),
-    );
     const { folder, isNew } = await this.#environments.get({
       key: environmentKey(request),
-      ageMsMax: areVersionsExact ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax,
+      ageMsMax: areVersionsExact(plan.requirements) ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax,
       signal: tools.signal,
       make: async (made) => {
         // An empty environment takes only a moment.

@@ -4,7 +4,7 @@ import { buildAgain } from "@slipway/contract/advice.ts";
 import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join } from "node:path";
-import { BuildFailed, type Builder, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
+import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { must } from "#lib/assert.ts";
@@ -94,20 +94,21 @@ export class ProcessBuilder implements Builder {
     await removeFolder(join(appDir, ".."));
   }
 
-  async collect(used: {
-    readonly artifacts: readonly Artifact[];
-    readonly building: readonly BuildId[];
-  }): Promise<void> {
+  async collect(readUsed: () => Promise<UsedArtifacts>): Promise<void> {
+    // Builds that begin after this are unknown to `readUsed`, and so are their folders to this.
+    const names = await readdir(this.#options.buildsDir).catch(() => []);
+    const handedOut = [...this.#handedOut.keys()];
+    const used = await readUsed();
     const artifacts = used.artifacts.map((artifact) => processArtifact(artifact));
-    for (const buildId of this.#handedOut.keys()) {
-      if (!used.building.includes(buildId)) this.#handedOut.delete(buildId);
-    }
-    const kept = new Set(["cache", ...used.building, ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? "")]);
-    for (const name of await readdir(this.#options.buildsDir).catch(() => [])) {
+    const building = new Set(used.building);
+    for (const buildId of handedOut) if (!building.has(buildId)) this.#handedOut.delete(buildId);
+    const kept = new Set(["cache", ...building, ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? "")]);
+    for (const name of names) {
       if (!kept.has(name)) await removeFolder(join(this.#options.buildsDir, name));
     }
-    const folders = new Set([...artifacts.map(({ venvDir }) => venvDir), ...this.#handedOut.values()]);
-    await this.#packages.collect((folder) => folders.has(folder));
+    const folders = new Set(artifacts.map(({ venvDir }) => venvDir));
+    const isHandedOut = (folder: string): boolean => this.#handedOut.values().some((one) => one === folder);
+    await this.#packages.collect((folder) => folders.has(folder) || isHandedOut(folder));
   }
 
   async #build(plan: BuildPlan, context: Context, buildDir: string): Promise<ProcessArtifact> {
