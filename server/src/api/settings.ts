@@ -62,7 +62,7 @@ function changeText({ need, changed, build }: ChangedApp, isDryRun: boolean): st
     const which = build === null ? "this would start a build" : `build ${build.number} was started`;
     return `${what}; ${which}, which brings it when it is done.`;
   }
-  const which =
-    build === null ? "a new release of the same files would be" : `release ${build.releaseNumber} of the same files is`;
-  return `${what}; ${which} tried and then take the calls.`;
+  return build === null
+    ? `${what}; a new release of the same files would be tried and then take the calls.`
+    : `${what}; release ${build.releaseNumber} of the same files is tried and then takes the calls.`;
 }
