@@ -210,7 +210,8 @@ export async function rawReplica(t: TestContext, take: (socket: Socket, index: n
 /** A port without a listener that nobody else gets before the test ends: the local port of a client's connection. */
 export async function closedPort(t: TestContext): Promise<number> {
   const server = createSocketServer((socket) => t.after(() => socket.destroy()));
-  const client = connect(await listenFor(t, server), "127.0.0.1");
+  // With an address it is bound: otherwise a connection to the port may be made from the same port, and reach itself.
+  const client = connect({ port: await listenFor(t, server), host: "127.0.0.1", localAddress: "127.0.0.1" });
   t.after(() => client.destroy());
   await once(client, "connect");
   return client.localPort ?? assert.fail("a connected socket has a port");
