@@ -51,7 +51,7 @@ export async function openCalls(
   const { notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
-  const records = openCallRecords(parts);
+  const records = openCallRecords(parts, (replicaId, runId) => scheduler.brokeOff(replicaId, runId));
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
     ...{ routes, tokens, view, log, clock, lifecycle, refusalOf },

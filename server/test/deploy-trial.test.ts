@@ -52,7 +52,7 @@ async function open(t: TestContext) {
     demand: { demandOf: () => noDemand },
     occupancy: { running: () => 0, retire: () => undefined },
     environmentOf: () => Promise.resolve({}),
-    lines: { append: () => Promise.resolve() },
+    lines: { append: () => Promise.resolve(), assignLast: () => Promise.resolve() },
   });
   await scheduler.start();
   const { stop } = await startQueue(t, {

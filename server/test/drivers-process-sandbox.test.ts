@@ -39,9 +39,7 @@ async function runInside(
   const artifact = fixture.artifact({ "app.py": app, "data/kept.txt": "as built" });
   const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"], environment });
   await driver.start(spec, live);
-  await sink.told("exited", spec.replicaId);
-  const line = sink.texts(spec.replicaId).find((text) => text.startsWith("RESULT "));
-  assert.ok(line !== undefined, sink.texts(spec.replicaId).join("\n"));
+  const line = await sink.line(spec.replicaId, "RESULT ");
   return { fixture, spec, value: JSON.parse(line.slice("RESULT ".length)) };
 }
 
@@ -262,9 +260,7 @@ print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1
   const one = await start(giver, "p-0000000a");
   await sink.line(one.replicaId, "listening");
   const other = await start(taker, "p-0000000b");
-  await sink.told("exited", other.replicaId);
-  const line = sink.texts(other.replicaId).find((text) => text.startsWith("RESULT "));
-  assert.ok(line !== undefined, sink.texts(other.replicaId).join("\n"));
+  const line = await sink.line(other.replicaId, "RESULT ");
   const seen = JSON.parse(line.slice("RESULT ".length)) as string[][];
   assert.ok(sandbox.kind === "namespaces");
   const tops = new Set(sandbox.systemFolders.map((folder) => folder.split("/")[1] ?? ""));

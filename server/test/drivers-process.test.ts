@@ -163,8 +163,7 @@ function environments(sandbox: Sandbox): void {
       },
     });
     await driver.start(spec, live);
-    await sink.told("exited", spec.replicaId);
-    const json = sink.texts(spec.replicaId).find((text) => text.startsWith("{")) ?? "";
+    const json = await sink.line(spec.replicaId, "{");
     const environment = JSON.parse(json) as Record<string, string>;
     assert.equal(environment["SECRET"], "tell-nobody");
     assert.equal(environment["PATH_EXTRA"], "a b\n'c'");
@@ -244,6 +243,7 @@ signal.pause()
     await driver.stop(spec.replicaId, { graceMs });
     const exited = await sink.told("exited", spec.replicaId);
     assert.deepEqual([exited.exitCode, exited.reason], [0, "The replica was stopped."]);
+    await sink.line(spec.replicaId, "ending");
     assert.deepEqual(sink.texts(spec.replicaId), ["up", "ending"]);
   });
 }

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
+import { VirtualClock } from "./support/virtual-clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newReplicaId, newRunId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -55,13 +56,14 @@ test("a line comes back as it was given, once append has resolved", async (t) =>
   assert.equal(nextToken, null);
 });
 
-test("an app that prints faster than it may waits, and the logs of others do not; a flush ends the waiting", async (t) => {
+test("an app that prints faster than it may waits, then loses lines, and the logs of others do not; a flush ends the waiting", async (t) => {
   const { db, url } = await testDatabase(t);
   const notifications = new Notifications({ url, log: silentLog });
   await notifications.start();
   t.after(() => notifications.stop());
   const pace = { linesAtOnce: 10, linesPerSecond: 0.01, charactersAtOnce: 1000, charactersPerSecond: 1000 };
-  const logs = new AppLogs({ db, notifications, clock: systemClock, limits: [pace] });
+  const clock = new VirtualClock();
+  const logs = new AppLogs({ db, notifications, clock, limits: [pace] });
   const [loud, quiet] = [await insertApp(db), await insertApp(db)];
   await logs.append(Array.from({ length: 10 }, () => appLine(loud)));
   let isStored = false;
@@ -69,9 +71,20 @@ test("an app that prints faster than it may waits, and the logs of others do not
   await logs.append([appLine(quiet, { text: "at once" })]);
   assert.deepEqual(await texts(logs, quiet), ["at once"]);
   assert.equal(isStored, false);
+  const more = logs.append(Array.from({ length: 100 }, (_, index) => appLine(loud, { text: `more ${index}` })));
+  await clock.advance(2_000);
+  await Promise.all([waiting, more]);
+  const stored = await texts(logs, loud);
+  assert.deepEqual(stored.slice(10, 13), [
+    "too much",
+    "[slipway] 80 lines were left out here: the app prints more than its log may take.",
+    "more 80",
+  ]);
+  assert.deepEqual([stored.length, stored.at(-1)], [32, "more 99"]);
+  const last = logs.append([appLine(loud, { text: "last" })]);
   await logs.flush();
-  await waiting;
-  assert.equal((await texts(logs, loud)).at(-1), "too much");
+  await last;
+  assert.equal((await texts(logs, loud)).at(-1), "last");
 });
 
 test("appends of many at once keep the order of each", async (t) => {

@@ -4,7 +4,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { systemClock } from "#lib/clock.ts";
-import { appIdOf, newBuildId, newReleaseId, type AppId, type ProjectId } from "#lib/ids.ts";
+import { appIdOf, newBuildId, newReleaseId, type AppId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Allowance, AppStop, ReplicaLimits } from "#scheduler/allowance.ts";
 import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
@@ -71,6 +71,8 @@ export class Stage {
   readonly driver: FakeDriver;
   readonly appId: AppId = appIdOf(projectId, "example");
   readonly lines: Parameters<LineStore["append"]>[0][number][] = [];
+  /** Whose last lines belong to which runs. */
+  readonly assigned: { replicaId: ReplicaId; runIds: readonly RunId[] }[] = [];
   /** How the next starts go; the last one goes on for ever. */
   scripts: StartScript[] = [goodStart];
   /** Limits and stops; a test changes them. */
@@ -107,6 +109,10 @@ export class Stage {
       lines: {
         append: (lines) => {
           this.lines.push(...lines);
+          return Promise.resolve();
+        },
+        assignLast: (replicaId, { runIds }) => {
+          this.assigned.push({ replicaId, runIds });
           return Promise.resolve();
         },
       },

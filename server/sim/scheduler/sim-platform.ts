@@ -64,7 +64,7 @@ export class SimPlatform {
       demand: demandFor(this.proxy, mutation),
       occupancy: this.#occupancy(parts),
       environmentOf: () => this.#ifAlive(() => clock.sleep(2).then(() => ({}))),
-      lines: { append: () => Promise.resolve() },
+      lines: { append: () => Promise.resolve(), assignLast: () => Promise.resolve() },
       view: this.view,
       log: silentLog,
       clock,

@@ -69,7 +69,7 @@ export type ReplicaEvent =
       /** A sentence for the app's owner: why the replica may never accept calls there; null when nothing is unusual. */
       readonly hint: string | null;
     }
-  /** It is gone, and no more of its log lines follow. `reason` is a sentence for the app's owner. */
+  /** It is gone, which is told at once: the rest of its lines follows. `reason` is a sentence for the app's owner. */
   | {
       readonly kind: "exited";
       readonly replicaId: ReplicaId;
@@ -159,7 +159,7 @@ export interface Driver {
   /**
    * Starts watching, including replicas of an earlier process. After it, `list` is accurate and lines of adopted
    * replicas flow. The driver emits no events for the state that `list` then returns; a replica that exited unobserved
-   * is listed as running until its lines are delivered and `exited` is emitted.
+   * is listed as running until `exited` is emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
   /** Uses only what the driver already knows: callers ask often, so it must return at once. */
@@ -176,7 +176,10 @@ export interface Driver {
   list(): Promise<readonly OwnedReplica[]>;
   /** Usage of running replicas; omits those that cannot be measured. */
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>>;
-  /** Removes the record and files of an exited replica. Ignores running replicas and unknown ids. */
+  /**
+   * Delivers the remaining lines of an exited replica and removes its record and files; keeps both when the driver is closed
+   * meanwhile. Ignores running replicas and unknown ids.
+   */
   forget(replicaId: ReplicaId): Promise<void>;
   /** Stops watching. Replicas keep running. */
   close(): Promise<void>;

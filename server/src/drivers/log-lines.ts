@@ -6,7 +6,8 @@ export const lineBytesMax = 64 * 1024;
 /** Lines per batch; storing that many may take a second. */
 const linesMax = 5_000;
 
-export type CutLine = { readonly runId: RunId | null; readonly text: string };
+/** `end`: where it ends, counted from the start of the cut bytes. */
+export type CutLine = { readonly runId: RunId | null; readonly text: string; readonly end: number };
 
 export type Cut = {
   readonly lines: readonly CutLine[];
@@ -27,7 +28,7 @@ export function cutLines(
   let { isCutting } = given;
   let start = 0;
   const take = (end: number): void => {
-    if (!isCutting) lines.push(lineOf(buffer.subarray(start, end), given.hasFrames));
+    if (!isCutting) lines.push({ ...lineOf(buffer.subarray(start, end), given.hasFrames), end });
   };
   for (let end = buffer.indexOf(newline); end >= 0; end = buffer.indexOf(newline, start)) {
     take(end);
@@ -50,7 +51,7 @@ export function cutLines(
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
 const carriageReturn = 0x0d;
 
-function lineOf(bytes: Buffer, hasFrames: boolean): CutLine {
+function lineOf(bytes: Buffer, hasFrames: boolean): Omit<CutLine, "end"> {
   let end = Math.min(bytes.length, lineBytesMax);
   // Do not cut inside a character.
   while (end < bytes.length && end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;

@@ -52,6 +52,26 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
   });
 }
 
+/**
+ * Makes the last `limit` lines of each stream of a replica that belong to no run, from `since` on, belong to these runs too. Uses
+ * the index on replica and time.
+ */
+export async function assignLastLines(
+  db: Db,
+  replicaId: ReplicaId,
+  given: { readonly since: number; readonly runIds: readonly RunId[]; readonly limit: number },
+): Promise<void> {
+  const { since, runIds, limit } = given;
+  const added = sql<RunId[]>`coalesce(ended_run_ids, '{}') || ${runIds}::uuid[]`;
+  for (const stream of ["stdout", "stderr"]) {
+    const last = sql<number>`(
+      select id from app_logs
+       where replica_id = ${replicaId} and at >= ${new Date(since)} and run_id is null and stream = ${stream}
+       order by at desc, id desc limit ${limit})`;
+    await db.updateTable("app_logs").set({ ended_run_ids: added }).where("id", "in", last).execute();
+  }
+}
+
 /** The filter, start and size of a page. The line at `from` itself is left out. */
 export type AppLinePage = AppLineFilter & {
   readonly direction: "forward" | "backward";
@@ -118,7 +138,7 @@ function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {
   const { container, afterDate, beforeDate, search, stream, runId } = filter;
   let query = db.selectFrom("app_logs").selectAll().where("app_id", "=", appId);
   if (container) query = query.where("replica_id", "=", container);
-  if (runId) query = query.where("run_id", "=", runId);
+  if (runId) query = query.where(sql<boolean>`(run_id = ${runId} or ended_run_ids @> array[${runId}]::uuid[])`);
   if (stream) query = query.where("stream", "=", stream);
   if (typeof afterDate === "number") query = query.where("at", ">=", new Date(afterDate));
   if (typeof beforeDate === "number") query = query.where("at", "<", new Date(beforeDate));

@@ -1,11 +1,12 @@
 // The output of apps: drivers append lines and wait until they are stored, users read pages and follow live.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import {
+  assignLastLines,
   insertAppLines,
   lastAppLineId,
   listAppLines,
@@ -44,6 +45,11 @@ const lastingLimits: LineRateLimits = {
   charactersAtOnce: 1_000_000_000,
   charactersPerSecond: 100_000,
 };
+/** Lines of each stream that belong to every run which a crash took down: a traceback. */
+const lastLinesMax = 50;
+/** How long lines wait for the app's budget, and how many are stored even without one: the end of a traceback. */
+const waitMsMax = 2_000;
+const keptLinesMin = 20;
 const followPageMax = 500;
 /** A notification can be lost with its connection; a follower is then late by up to this. */
 const followPollMs = 2_000;
@@ -77,15 +83,20 @@ export class AppLogs {
   }
 
   /**
-   * Resolves when the lines are stored, in order; rejects when the database stays unreachable. Waits while the queue is full,
-   * and while the app exceeds its rate.
+   * Resolves when lines of one app are stored, in order; rejects when the database stays unreachable. Waits while the queue is
+   * full, and a moment when the app exceeds its budget. When that does not suffice, stores only the last lines and says so.
    */
   async append(lines: readonly AppLine[]): Promise<void> {
-    for (let at = 0; at < lines.length; at += sliceMax) {
-      const slice = lines.slice(at, at + sliceMax).map(clean);
-      await this.#keepPace(slice);
-      await this.#batcher.addWhenRoom(slice);
-    }
+    const kept = await this.#withinBudget(lines.map(clean));
+    for (let at = 0; at < kept.length; at += sliceMax) await this.#batcher.addWhenRoom(kept.slice(at, at + sliceMax));
+  }
+
+  /** The replica's last stored lines that belong to no run, from `since` on, belong to these runs too. */
+  async assignLast(
+    replicaId: ReplicaId,
+    given: { readonly since: number; readonly runIds: readonly RunId[] },
+  ): Promise<void> {
+    await assignLastLines(this.#db, replicaId, { ...given, limit: lastLinesMax });
   }
 
   /** Resolves when all lines taken so far are stored; ends all waits for the rate. For the end of the platform. */
@@ -94,13 +105,20 @@ export class AppLogs {
     await this.#batcher.flush();
   }
 
-  async #keepPace(lines: readonly AppLine[]): Promise<void> {
-    const appId = lines[0]?.appId;
-    if (appId === undefined) return;
+  async #withinBudget(lines: readonly AppLine[]): Promise<readonly AppLine[]> {
+    const [first] = lines;
+    if (first === undefined) return lines;
+    const { appId } = first;
     const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
-    const waitMs = Math.max(...this.#paces.map((pace) => pace.take(appId, lines.length, characters)));
+    const waitMs = Math.max(...this.#paces.map((pace) => pace.waitMs(appId, lines.length, characters)));
+    const isOver = waitMs > waitMsMax && lines.length > keptLinesMin;
+    const kept = isOver ? lines.slice(-keptLinesMin) : lines;
+    for (const pace of this.#paces) pace.take(appId, kept.length, isOver ? 0 : characters);
     // An abort ends the pause early, as intended.
-    if (waitMs > 0) await this.#clock.sleep(waitMs, this.#stopping.signal).catch(() => undefined);
+    if (waitMs > 0) await this.#clock.sleep(Math.min(waitMs, waitMsMax), this.#stopping.signal).catch(() => undefined);
+    if (!isOver) return kept;
+    const text = `[slipway] ${lines.length - kept.length} lines were left out here: the app prints more than its log may take.`;
+    return [{ ...first, runId: null, text }, ...kept];
   }
 
   /** Lines of an app by time, oldest first when forward. Throws a fault for a token of another query. */

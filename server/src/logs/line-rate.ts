@@ -1,5 +1,5 @@
-// Limits the rate of one app's lines: a burst as large as a start or a crash prints, and then the rate of an honest app. A
-// faster app waits, so that it slows down neither the calls nor the database of others.
+// The budget of one app's lines: a burst as large as a start or a crash prints, and then the rate of an honest app. So a faster
+// app slows down neither the calls nor the database of others.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 
@@ -27,20 +27,32 @@ export class LineRate {
     this.#clock = options.clock;
   }
 
-  /** Counts lines that are about to be stored; returns how many milliseconds they have to wait. */
-  take(appId: AppId, lines: number, characters: number): number {
-    const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
+  /** How many milliseconds so much has to wait before it is stored. */
+  waitMs(appId: AppId, lines: number, characters: number): number {
+    const { linesPerSecond, charactersPerSecond } = this.#limits;
+    const left = this.#accountOf(appId);
+    const waitSeconds = Math.max(
+      (lines - left.lines) / linesPerSecond,
+      (characters - left.characters) / charactersPerSecond,
+    );
+    return Math.max(0, Math.ceil(waitSeconds * 1000));
+  }
+
+  /** Counts what is stored. */
+  take(appId: AppId, lines: number, characters: number): void {
     const account = this.#accountOf(appId);
+    account.lines -= lines;
+    account.characters -= characters;
+  }
+
+  #renew(account: Account): void {
+    const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
     account.lines = Math.min(linesAtOnce, account.lines + (this.#passedMs(account) / 1000) * linesPerSecond);
     account.characters = Math.min(
       charactersAtOnce,
       account.characters + (this.#passedMs(account) / 1000) * charactersPerSecond,
     );
     account.atMs = this.#clock.monotonicMs();
-    account.lines -= lines;
-    account.characters -= characters;
-    const waitSeconds = Math.max(-account.lines / linesPerSecond, -account.characters / charactersPerSecond);
-    return Math.max(0, Math.ceil(waitSeconds * 1000));
   }
 
   #passedMs({ atMs }: Account): number {
@@ -49,7 +61,10 @@ export class LineRate {
 
   #accountOf(appId: AppId): Account {
     const known = this.#accounts.get(appId);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      this.#renew(known);
+      return known;
+    }
     const [oldest] = this.#accounts.keys();
     if (this.#accounts.size >= accountsMax && oldest !== undefined) this.#accounts.delete(oldest);
     const { linesAtOnce, charactersAtOnce } = this.#limits;

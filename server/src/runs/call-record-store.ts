@@ -20,14 +20,14 @@ async function insertCallRecords(db: Db, records: readonly CallRecord[]): Promis
     records.map((record) => new Date(pick(record)).toISOString());
   await sql`
     insert into calls (id, project_id, app_id, state, method, path, client_address, release_id, replica_id, status_code,
-                       is_websocket, webhook_endpoint, received_at, ended_at, line_ms, total_ms)
+                       reason, is_websocket, webhook_endpoint, received_at, ended_at, line_ms, total_ms)
     select * from unnest(
       ${column((one) => one.runId)}::uuid[], ${column((one) => one.projectId)}::text[],
       ${column((one) => one.appId)}::text[], ${column((one) => one.state)}::text[],
       ${column((one) => one.method)}::text[], ${column((one) => one.path)}::text[],
       ${column((one) => one.clientAddress)}::text[], ${column((one) => one.releaseId)}::uuid[],
       ${column((one) => one.replicaId)}::text[], ${column((one) => one.statusCode)}::smallint[],
-      ${column((one) => one.isWebSocket)}::boolean[], ${column((one) => one.webhookEndpoint)}::text[],
+      ${column((one) => one.reason)}::text[], ${column((one) => one.isWebSocket)}::boolean[], ${column((one) => one.webhookEndpoint)}::text[],
       ${times((one) => one.receivedAt)}::timestamptz[], ${times((one) => one.endedAt)}::timestamptz[],
       ${column((one) => one.lineMs)}::real[], ${column((one) => one.totalMs)}::real[])
     on conflict (id) do nothing`.execute(db);

@@ -15,6 +15,8 @@ export type CallRecord = {
   readonly releaseId: ReleaseId | null;
   readonly replicaId: ReplicaId | null;
   readonly statusCode: number | null;
+  /** Why the replica ended, when the call broke off with it. */
+  readonly reason: string | null;
   readonly isWebSocket: boolean;
   readonly webhookEndpoint: string | null;
   /** Milliseconds since the epoch. */
@@ -26,13 +28,19 @@ export type CallRecord = {
 
 /** Longer texts are truncated: callers choose them, and records are many. */
 const textLengthMax = 2_000;
+const badGateway = 502;
 const gatewayTimeout = 504;
 
+/** True when the call's connection to its replica broke. */
+export function isBrokenOff({ outcome, status }: Pick<FinishedCall, "outcome" | "status">): boolean {
+  return outcome === "cut" || (outcome === "refused" && status === badGateway);
+}
+
 /** The record of a call. */
-export function callRecordOf(call: FinishedCall): CallRecord {
+export function callRecordOf(call: FinishedCall, reason: string | null = null): CallRecord {
   const { runId, projectId, appId, releaseId, replicaId, status, isWebSocket, receivedAt, lineMs, totalMs } = call;
   return {
-    ...{ runId, projectId, appId, state: stateOf(call), releaseId, replicaId, statusCode: status, isWebSocket },
+    ...{ runId, projectId, appId, state: stateOf(call), releaseId, replicaId, statusCode: status, reason, isWebSocket },
     method: textOf(call.method),
     path: textOf(call.path),
     clientAddress: textOf(call.clientAddress),

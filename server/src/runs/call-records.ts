@@ -2,14 +2,16 @@
 // matters less than a call: what exceeds the limit or cannot be written is omitted and counted.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
-import { callRecordOf, type CallRecord } from "./call-record.ts";
+import { callRecordOf, isBrokenOff, type CallRecord } from "./call-record.ts";
 import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
 /** `callRecordWriter` creates the writer. */
 export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
+  /** Why the call's replica has ended; null when it does not within a moment. Never rejects. */
+  readonly whyBrokenOff?: (replicaId: ReplicaId, runId: RunId) => Promise<string | null>;
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
 };
@@ -28,12 +30,16 @@ export class CallRecords {
   readonly #perSecondMax: number;
   readonly #records: Batcher<CallRecord>;
   readonly #leftOut: LeftOut;
+  readonly #whyBrokenOff: CallRecordsOptions["whyBrokenOff"];
+  /** Records that wait for the reason. */
+  readonly #waiting = new Set<Promise<void>>();
   #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
 
   constructor(options: CallRecordsOptions) {
     const { write, clock, log, perSecondMax = 2_000 } = options;
     this.#clock = clock;
     this.#perSecondMax = perSecondMax;
+    this.#whyBrokenOff = options.whyBrokenOff;
     this.#leftOut = new LeftOut(options);
     this.#records = new Batcher({
       ...{ write, batchMax, queueMax, lingerMs, retryForMs, clock },
@@ -50,12 +56,23 @@ export class CallRecords {
   /** Handles each finished call; returns at once and never throws. Bound, so it can be passed to the proxy directly. */
   readonly onFinished = (call: FinishedCall): void => {
     if (this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
-    const record = callRecordOf(call);
-    this.#records.add(record).catch(() => this.#leftOut.add(record));
+    const { replicaId, runId } = call;
+    const why = replicaId !== null && isBrokenOff(call) ? this.#whyBrokenOff?.(replicaId, runId) : undefined;
+    if (why === undefined || this.#waiting.size >= queueMax) return this.#add(callRecordOf(call));
+    const added = why.then((reason) => {
+      this.#waiting.delete(added);
+      this.#add(callRecordOf(call, reason));
+    });
+    this.#waiting.add(added);
   };
+
+  #add(record: CallRecord): void {
+    this.#records.add(record).catch(() => this.#leftOut.add(record));
+  }
 
   /** Resolves when every earlier call is written or given up; does not wait for retries. Never rejects. */
   async stop(): Promise<void> {
+    await Promise.all(this.#waiting);
     await this.#records.stop();
     await this.#leftOut.stop();
   }

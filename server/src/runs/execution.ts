@@ -1,6 +1,7 @@
 // One attempt of a run: sends its call like a plain call, records the start before anything is sent, and writes the end
 // before it lets go of the run. Once it holds a slot, it repeats no check.
 import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Proxy } from "#proxy/proxy.ts";
@@ -28,6 +29,8 @@ export type ExecutionParts = {
   readonly startMsMax: number;
   /** Ends a replica that works only on this run and cannot be made to stop. */
   readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
+  /** Why the replica has ended, on which the run's call broke off; null when it does not within a moment. Never rejects. */
+  readonly whyBrokenOff: (replicaId: ReadyReplica["replicaId"], runId: RunWork["runId"]) => Promise<string | null>;
   readonly clock: Clock;
   readonly log: Log;
   readonly onLetGo: OnLetGo;
@@ -142,6 +145,14 @@ export class Execution implements ActiveRun, RunWatcher {
     this.#handle?.withdraw();
   }
 
+  async #afterBreak(told: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
+    const why = this.#parts.whyBrokenOff(replica.replicaId, this.work.runId);
+    const ending = this.#isKept ? await this.#askAgain(told, replica) : told;
+    const reason = ending === told ? await why : null;
+    if (reason === null || told.kind !== "failed") return ending;
+    return { ...told, fault: new Fault("replica_failed", `The app's replica ended during the run. ${reason}`) };
+  }
+
   /** A broken connection does not end a run whose answer the replica keeps. */
   async #askAgain(ending: RunEnding, { address, replicaId }: ReadyReplica): Promise<RunEnding> {
     const { proxy, heldRuns, answerBytesMax, callMsMax } = this.#parts;
@@ -161,8 +172,8 @@ export class Execution implements ActiveRun, RunWatcher {
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;
-      const isBroken = replica !== null && this.#isKept && !this.#isCancelled && isBreak(told);
-      const ending = isBroken ? await this.#askAgain(told, replica) : told;
+      const isBroken = replica !== null && !this.#isCancelled && isBreak(told);
+      const ending = isBroken ? await this.#afterBreak(told, replica) : told;
       if (this.#isAbandoned) return;
       if (replica !== null && this.#isKept && isTimeout(ending)) await heldRuns.cancel(replica.address, this.#heldId);
       const attempt = this.work.attempt + (replica !== null || isStartFault(ending) ? 1 : 0);

@@ -11,7 +11,7 @@ import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
 import { callRecordWriter } from "./call-record-store.ts";
-import { CallRecords } from "./call-records.ts";
+import { CallRecords, type CallRecordsOptions } from "./call-records.ts";
 import { runRetention } from "./run-retention.ts";
 import type { RunStep } from "./run-steps.ts";
 import { RunUseCases } from "./run-use-cases.ts";
@@ -30,14 +30,17 @@ type Parts = Foundation & {
   readonly proxy: Proxy;
   readonly routes: Routes;
   readonly webhooks: Webhooks;
-  readonly scheduler: Pick<Scheduler, "endStuck">;
+  readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff">;
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
 };
 
 /** Opens the recording of plain calls. */
-export function openCallRecords({ db, clock, log, lifecycle }: Foundation): CallRecords {
-  const records = new CallRecords({ ...callRecordWriter(db), clock, log });
+export function openCallRecords(
+  { db, clock, log, lifecycle }: Foundation,
+  whyBrokenOff: NonNullable<CallRecordsOptions["whyBrokenOff"]>,
+): CallRecords {
+  const records = new CallRecords({ ...callRecordWriter(db), whyBrokenOff, clock, log });
   lifecycle.onClose("records of calls", () => records.stop());
   return records;
 }
@@ -76,6 +79,7 @@ export function openRuns(
       return route !== undefined && parts.refusalOf(route) !== null;
     },
     endReplica: (replicaId) => parts.scheduler.endStuck(replicaId),
+    whyBrokenOff: (replicaId, runId) => parts.scheduler.brokeOff(replicaId, runId),
   });
   const steps = () => runRetention({ db, clock, ...settings });
   startRetention({ name: "run retention", steps, clock, log, lifecycle });

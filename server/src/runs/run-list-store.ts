@@ -123,7 +123,7 @@ const runColumns = sql`
 
 const callColumns = sql`
   id, false as is_async, app_id, state, method, path, client_address, replica_id, 1::smallint as attempt, status_code,
-  null::text as reason, webhook_endpoint, received_at as accepted_at, null::timestamptz as queued_at,
+  reason, webhook_endpoint, received_at as accepted_at, null::timestamptz as queued_at,
   null::timestamptz as started_at, ended_at, null::timestamptz as cancel_requested_at, null::uuid as redriven_as,
   is_websocket, line_ms, total_ms`;
 

@@ -13,6 +13,7 @@ import type { Notifications } from "#store/notify.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
 import { AnswerMemory } from "./answer-memory.ts";
 import { Enqueue } from "./enqueue.ts";
+import type { ExecutionParts } from "./execution.ts";
 import { HeldRuns } from "./held-runs.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import { RunStore } from "./run-store.ts";
@@ -36,6 +37,8 @@ export type RunsOptions = {
   readonly isStopped?: (appId: AppId) => boolean;
   /** Ends a replica at once. */
   readonly endReplica: (replicaId: ReplicaId) => void;
+  /** As in `ExecutionParts`; if omitted, no reason is known. */
+  readonly whyBrokenOff?: ExecutionParts["whyBrokenOff"];
   /** Client for replicas that keep answers; created here by default. */
   readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
   readonly clock: Clock;
@@ -82,8 +85,7 @@ export class Runs implements AsyncAccept {
       ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
       // A quarter of a lease is left for the request to the replica.
       execution: {
-        ...common,
-        proxy,
+        ...{ ...common, proxy, whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)) },
         answerMemory: new AnswerMemory({ answerBytesMax }),
         startMsMax: (leaseMs * 3) / 4,
       },

@@ -166,13 +166,16 @@ function putRight(
 }
 
 /** Rows are written before replicas exist, so it belongs to another database, or this one was restored from an older backup. */
-async function clearUnknown({ driver, log, runner }: AdoptParts, owned: OwnedReplica): Promise<void> {
-  log.warn({ replicaId: owned.replicaId, appId: owned.appId }, "stopping a replica that no row tells of");
+async function clearUnknown({ driver, log, rows, runner }: AdoptParts, owned: OwnedReplica): Promise<void> {
+  if (owned.state !== "exited") {
+    log.warn({ replicaId: owned.replicaId, appId: owned.appId }, "stopping a replica that no row tells of");
+  }
   try {
     await driver.stop(owned.replicaId, { graceMs: 0 });
   } catch (error) {
     log.error({ err: error, replicaId: owned.replicaId }, "could not stop an unknown replica");
     return;
   }
-  await runner.forget(owned.replicaId);
+  // Its row may have ended just before the platform, which had not stored all of its lines.
+  await runner.forget(owned.replicaId, await rows.release(owned.releaseId).catch(() => undefined));
 }

@@ -24,11 +24,16 @@ export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, st
 /** Callbacks to the scheduler about what needs attention. Both must return at once. */
 export type RunnerEvents = {
   readonly onReady: (replica: Replica) => void;
-  /** The replica is gone; `stateBefore` is its last state before that. */
+  /** The replica is gone; `stateBefore` is its last state before that. Lines of it may follow until `onForgotten`. */
   readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
+  /** Its end and all its lines are stored. */
+  readonly onForgotten: (replica: Replica, end: ReplicaEnd) => void;
   /** The result of its ready check changed, or a start progressed. */
   readonly onChange: (appId: AppId) => void;
 };
+
+/** Whose lines a replica prints. */
+export type LineOwner = Pick<ReplicaRelease, "projectId" | "appId">;
 
 export type RunnerParts = {
   readonly driver: Driver;
@@ -69,6 +74,8 @@ export class ReplicaRunner {
   readonly #parts: RunnerParts;
   readonly #releases = new Map<ReleaseId, StoredRelease>();
   readonly #creating = new Map<Replica, Promise<void>>();
+  /** Ended replicas whose lines may still come. */
+  readonly #leaving = new Map<ReplicaId, LineOwner>();
   #isStopped = false;
 
   constructor(parts: RunnerParts) {
@@ -224,11 +231,13 @@ export class ReplicaRunner {
     const reason = replica.endOrder?.reason ?? end.reason;
     replica.move("stopped");
     fleet.remove(replica);
+    this.#leaving.set(replica.replicaId, replica.release);
     replica.abort.abort(new Error(reason));
     counters.ends++;
     void writer
       .change(replica.replicaId, { kind: "stopped", at: this.#endOf(replica, end.at), reason, exitCode: end.exitCode })
-      .then(() => this.forget(replica.replicaId));
+      .then(() => this.forget(replica.replicaId, replica.release))
+      .then(() => this.#isStopped || events.onForgotten(replica, end));
     events.onEnd(replica, end, stateBefore);
   }
 
@@ -241,13 +250,21 @@ export class ReplicaRunner {
     return at < replica.seenAtMs - heartbeatIntervalMs ? replica.seenAtMs : Math.min(at, nowMs);
   }
 
-  /** Lets the driver remove what is left of a replica whose end is stored. */
-  async forget(replicaId: ReplicaId): Promise<void> {
+  /** Whose a line of the replica is; undefined: nobody's, so far as this database knows. */
+  ownerOf(replicaId: ReplicaId): LineOwner | undefined {
+    return this.#parts.fleet.get(replicaId)?.release ?? this.#leaving.get(replicaId);
+  }
+
+  /** Lets the driver deliver the last lines, for `owner`, of a replica whose end is stored, and remove what is left of it. */
+  async forget(replicaId: ReplicaId, owner: LineOwner | undefined): Promise<void> {
+    if (owner !== undefined) this.#leaving.set(replicaId, owner);
     try {
       await this.#parts.driver.forget(replicaId);
     } catch (error) {
       // The next start of the platform finds it in the driver's list and retries.
       this.#parts.log.warn({ err: error, replicaId }, "the driver could not forget a replica");
+    } finally {
+      this.#leaving.delete(replicaId);
     }
   }
 

@@ -4,13 +4,14 @@
 import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
 import { everythingAllowed, type Allowance } from "./allowance.ts";
 import { AppReconciler, type ReconcilerParts } from "./app-reconciler.ts";
 import type { RouteSource } from "./app-state.ts";
+import { BrokenCalls } from "./broken-calls.ts";
 import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
@@ -29,6 +30,8 @@ import { measureEveryMs, Utilization } from "./utilization.ts";
 export interface LineStore {
   /** Resolves when the lines are stored. */
   append(lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[]): Promise<void>;
+  /** The replica's last stored lines that belong to no run, from `since` on, belong to these runs too. */
+  assignLast(replicaId: ReplicaId, given: { readonly since: number; readonly runIds: readonly RunId[] }): Promise<void>;
 }
 
 export type SchedulerParts = {
@@ -59,6 +62,9 @@ const exitMsDefault = 30_000;
 /** How long `stop` waits for pending starts and writes. */
 const stopWaitMs = 5000;
 
+/** Lines of the time before a crash that may have to do with it, and the time until they are stored. */
+const lastLinesMs = 60_000;
+
 const stuckReason = "A run was cancelled, and its function could not be stopped in any other way.";
 
 /** One instance per platform. Call `start()` before the first call is accepted; `stop()` leaves replicas running. */
@@ -71,6 +77,7 @@ export class Scheduler implements TrialStarter {
   readonly #writer: RowWriter;
   readonly #runner: ReplicaRunner;
   readonly #trials: Trials;
+  readonly #broken: BrokenCalls;
   readonly #look: AppReconciler;
   readonly #scaling: ScalingKeeper;
   readonly #loops: readonly Loop[];
@@ -88,6 +95,10 @@ export class Scheduler implements TrialStarter {
     this.counters = counters;
     this.#writer = new RowWriter({ rows, clock, log });
     const writer = this.#writer;
+    this.#broken = new BrokenCalls({
+      clock,
+      onLate: (replicaId, runId) => void this.#assignLast(replicaId, [runId]),
+    });
     this.#runner = new ReplicaRunner({
       driver,
       rows,
@@ -107,9 +118,13 @@ export class Scheduler implements TrialStarter {
           this.nudge(replica.appId);
         },
         onEnd: (replica, end, stateBefore) => {
+          this.#broken.ended(replica.replicaId, replica.endOrder?.reason ?? end.reason);
           if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, stateBefore);
-          if (replica.endOrder?.kind !== "wanted") void this.#tellOwner(replica, end);
           this.nudge(replica.appId);
+        },
+        onForgotten: (replica, end) => {
+          this.#trials.onForgotten(replica);
+          void this.#explain(replica, end);
         },
         onChange: (appId) => this.nudge(appId),
       },
@@ -194,6 +209,14 @@ export class Scheduler implements TrialStarter {
     if (replica !== undefined) this.#runner.end(replica, { reason: stuckReason, kind: "stuck" });
   }
 
+  /**
+   * A run's call broke off on the replica. Resolves with why the replica has ended, whose last lines then belong to the run;
+   * null when it does not end within a moment. Never rejects.
+   */
+  brokeOff(replicaId: ReplicaId, runId: RunId): Promise<string | null> {
+    return this.#broken.reasonFor(replicaId, runId);
+  }
+
   /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
   waitReason(appId: AppId): string | undefined {
     return this.#look.waitReason(appId);
@@ -255,6 +278,14 @@ export class Scheduler implements TrialStarter {
     }
   }
 
+  /** Says why a replica ended where somebody may ask for it. */
+  async #explain(replica: Replica, end: ReplicaEnd): Promise<void> {
+    const { replicaId, endOrder } = replica;
+    if (endOrder?.kind !== "wanted" || this.#broken.hasRuns(replicaId)) await this.#tellOwner(replica, end);
+    const runIds = this.#broken.taken(replicaId);
+    if (runIds.length > 0) await this.#assignLast(replicaId, runIds);
+  }
+
   /** Logs in the app's own log why a replica exited unexpectedly: a crash often prints nothing. */
   async #tellOwner(replica: Replica, end: ReplicaEnd): Promise<void> {
     const { log, lines } = this.#parts;
@@ -278,12 +309,25 @@ export class Scheduler implements TrialStarter {
     }
   }
 
+  async #assignLast(replicaId: ReplicaId, runIds: readonly RunId[]): Promise<void> {
+    const { log, lines } = this.#parts;
+    const since = this.#clock.now() - lastLinesMs;
+    try {
+      await lines.assignLast(replicaId, { since, runIds });
+    } catch (error) {
+      log.error(
+        { err: error, replicaId },
+        "the last lines of a replica could not be assigned to the runs that it took down",
+      );
+    }
+  }
+
   async #lines(lines: readonly ReplicaLine[]): Promise<void> {
     const known = lines.flatMap((line) => {
-      const release = this.#fleet.get(line.replicaId)?.release;
-      if (release === undefined) return [];
+      const owner = this.#runner.ownerOf(line.replicaId);
+      if (owner === undefined) return [];
       this.#trials.line(line);
-      return [{ ...line, projectId: release.projectId, appId: release.appId }];
+      return [{ ...line, projectId: owner.projectId, appId: owner.appId }];
     });
     if (known.length > 0) await this.#parts.lines.append(known);
   }

@@ -11,7 +11,13 @@ import { chooseCompute, gpuCountOf } from "./replica-spec.ts";
 
 export type TrialOptions = Parameters<TrialStarter["tryRelease"]>[1];
 
-type Trial = { readonly onLine: TrialOptions["onLine"]; readonly settle: (outcome: TrialOutcome) => void };
+type Trial = {
+  readonly onLine: TrialOptions["onLine"];
+  readonly settle: (outcome: TrialOutcome) => void;
+  readonly signal: AbortSignal;
+  /** Its replica has ended, and its last lines are awaited. */
+  ended: TrialOutcome | null;
+};
 
 /** A replica that passed its trial ends if its release is not promoted within this time. */
 const promotionWaitMs = 60_000;
@@ -54,9 +60,12 @@ export class Trials {
       deadlineMs: options.deadlineMs,
       isTrial: true,
     });
-    this.#byReplica.set(replica.replicaId, { onLine: options.onLine, settle: outcome.resolve });
+    const { onLine, signal } = options;
+    const trial: Trial = { onLine, settle: outcome.resolve, signal, ended: null };
+    this.#byReplica.set(replica.replicaId, trial);
     const onAbort = (): void => {
-      this.#runner.end(replica, { reason: "The trial start was cancelled.", kind: "wanted" });
+      if (trial.ended !== null) trial.settle(trial.ended);
+      else this.#runner.end(replica, { reason: "The trial start was cancelled.", kind: "wanted" });
     };
     options.signal.addEventListener("abort", onAbort, { once: true });
     try {
@@ -80,18 +89,26 @@ export class Trials {
     trial.settle({ ok: true });
   }
 
-  /** Returns true when the replica was on trial. */
+  /** Returns true when the replica was on trial, whose outcome waits for `onForgotten` unless it is cancelled. */
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return false;
     const kind = end.hasNoRoom === true ? "no_capacity" : replica.endOrder?.kind === "timeout" ? "timeout" : "failed";
-    trial.settle({ ok: false, kind, reason: replica.endOrder?.reason ?? end.reason });
+    trial.ended = { ok: false, kind, reason: replica.endOrder?.reason ?? end.reason };
+    if (trial.signal.aborted) trial.settle(trial.ended);
     return true;
+  }
+
+  /** All lines of the replica have come. */
+  onForgotten({ replicaId }: Replica): void {
+    const trial = this.#byReplica.get(replicaId);
+    if (trial?.ended) trial.settle(trial.ended);
   }
 
   /** Ends all trials because the platform stops. */
   stop(): void {
-    for (const replicaId of this.#byReplica.keys()) {
+    for (const [replicaId, trial] of this.#byReplica) {
+      if (trial.ended !== null) trial.settle(trial.ended);
       const replica = this.#fleet.get(replicaId);
       if (replica !== undefined) this.#runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
     }

@@ -9,10 +9,12 @@ create table app_logs (
   at timestamp with time zone not null,
   stream text not null,
   line text not null,
+  ended_run_ids uuid[],
   constraint app_logs_pkey PRIMARY KEY (id),
   constraint app_logs_stream_check CHECK ((stream = ANY (ARRAY['stdout'::text, 'stderr'::text])))
 );
 CREATE INDEX app_logs_by_app ON public.app_logs USING btree (app_id, at, id);
+CREATE INDEX app_logs_by_ended_run ON public.app_logs USING gin (ended_run_ids) WHERE (ended_run_ids IS NOT NULL);
 CREATE INDEX app_logs_by_replica ON public.app_logs USING btree (replica_id, at, id);
 CREATE INDEX app_logs_by_run ON public.app_logs USING btree (run_id, id) WHERE (run_id IS NOT NULL);
 CREATE INDEX app_logs_by_time ON public.app_logs USING brin (at);
@@ -275,6 +277,7 @@ create table calls (
   ended_at timestamp with time zone not null,
   line_ms real not null,
   total_ms real not null,
+  reason text,
   constraint calls_pkey PRIMARY KEY (id),
   constraint calls_state_check CHECK ((state = ANY (ARRAY['success'::text, 'failure'::text, 'cancelled'::text, 'timeout'::text])))
 );

@@ -17,6 +17,7 @@ export type AppLogsTable = {
   at: Date;
   stream: "stdout" | "stderr";
   line: string;
+  ended_run_ids: string[] | null;
 };
 
 export type AppScalingTable = {
@@ -211,6 +212,7 @@ export type CallsTable = {
   ended_at: Date;
   line_ms: number;
   total_ms: number;
+  reason: string | null;
 };
 
 export type CallsLeftOutTable = {

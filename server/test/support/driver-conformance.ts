@@ -137,15 +137,18 @@ function startPromises(promise: Promised): void {
 }
 
 function outputPromises(promise: Promised): void {
-  promise("hands over every line, in order, before it tells the exit, and says the exit code", async (stage) => {
-    const texts = Array.from({ length: 2000 }, (_, index) => `line ${index}`);
-    const spec = stage.fixture.spec({ kind: "exits", exitCode: 3, output: Buffer.from(texts.join("\n")) });
-    await stage.driver.start(spec, live());
-    const exited = await stage.told("exited", spec.replicaId);
-    assert.deepEqual(stage.linesAtExit(spec.replicaId), texts);
-    assert.equal(exited.exitCode, 3);
-    assert.match(exited.reason, /exit code 3/);
-  });
+  promise(
+    "tells the exit with its code, and hands over every line, in order, before the replica is forgotten",
+    async (stage) => {
+      const texts = Array.from({ length: 2000 }, (_, index) => `line ${index}`);
+      const spec = stage.fixture.spec({ kind: "exits", exitCode: 3, output: Buffer.from(texts.join("\n")) });
+      await stage.driver.start(spec, live());
+      const exited = await stage.told("exited", spec.replicaId);
+      assert.deepEqual(await stage.allLines(spec.replicaId), texts);
+      assert.equal(exited.exitCode, 3);
+      assert.match(exited.reason, /exit code 3/);
+    },
+  );
 
   promise("cuts lines that are too long and replaces what is not text", async (stage) => {
     const long = "x".repeat(longLineBytes + 70_000);
@@ -157,23 +160,25 @@ function outputPromises(promise: Promised): void {
     const spec = stage.fixture.spec({ kind: "exits", exitCode: 0, output });
     await stage.driver.start(spec, live());
     await stage.told("exited", spec.replicaId);
-    const texts = stage.linesAtExit(spec.replicaId);
+    const texts = await stage.allLines(spec.replicaId);
     assert.equal(texts[0], long.slice(0, longLineBytes));
     assert.deepEqual(texts.slice(1), ["a\ufffd\ufffd\ufffdb", "after", "", "unfinished"]);
   });
 
-  promise("waits until lines are stored before it hands over more or tells the exit", async (stage) => {
+  promise("waits until lines are stored before it hands over more, but not to tell the exit", async (stage) => {
     const store = Promise.withResolvers<void>();
     stage.storing = () => store.promise;
     const spec = stage.fixture.spec({ kind: "exits", exitCode: 0, output: Buffer.from("first\nlast\n") });
     await stage.driver.start(spec, live());
-    await stage.until(() => stage.taken.length > 0);
-    const handedOver = stage.handedOver;
-    assert.ok(!stage.kinds(spec.replicaId).includes("exited"));
-    store.resolve();
     await stage.told("exited", spec.replicaId);
-    assert.equal(handedOver, 1, "nothing more was handed over before the first lines were stored");
-    assert.deepEqual(stage.linesAtExit(spec.replicaId), ["first", "last"]);
+    await stage.until(() => stage.taken.length > 0);
+    const forgotten = stage.driver.forget(spec.replicaId);
+    assert.equal(stage.handedOver, 1, "nothing more was handed over before the first lines were stored");
+    assert.equal((await stage.driver.list())[0]?.state, "exited", "it is kept until its lines are stored");
+    store.resolve();
+    await forgotten;
+    assert.deepEqual(await stage.allLines(spec.replicaId), ["first", "last"]);
+    assert.deepEqual(await stage.driver.list(), []);
   });
 }
 
@@ -269,11 +274,11 @@ function adoptionPromises(promise: Promised): void {
     await stage.reopen();
     const exited = await stage.told("exited", spec.replicaId);
     assert.equal(exited.exitCode, 4);
-    assert.deepEqual(stage.linesAtExit(spec.replicaId), texts);
     await stage.reopen();
     const [gone] = await stage.driver.list();
     assert.equal(gone?.state, "exited");
     assert.equal(gone.reason, exited.reason);
+    assert.deepEqual(await stage.allLines(spec.replicaId), texts);
     assert.equal(stage.kinds(spec.replicaId).filter((kind) => kind === "exited").length, 1);
   });
 }
@@ -289,7 +294,6 @@ class Stage implements ReplicaSink {
   handedOver = 0;
   storing: () => Promise<void> = () => Promise.resolve();
   driver: Driver;
-  readonly #linesAtExit = new Map<ReplicaId, string[]>();
   readonly #waiting = new Set<() => void>();
 
   static async open(makeFixture: () => Promise<ConformanceFixture>): Promise<Stage> {
@@ -305,13 +309,6 @@ class Stage implements ReplicaSink {
 
   event(event: ReplicaEvent): void {
     this.events.push(event);
-    if (event.kind === "exited") {
-      const own = this.taken.filter(({ replicaId }) => replicaId === event.replicaId);
-      this.#linesAtExit.set(
-        event.replicaId,
-        own.map(({ text }) => text),
-      );
-    }
     this.#changed();
   }
 
@@ -326,9 +323,10 @@ class Stage implements ReplicaSink {
     return this.events.filter((event) => event.replicaId === replicaId).map(({ kind }) => kind);
   }
 
-  /** The lines received before the exit was reported. */
-  linesAtExit(replicaId: ReplicaId): readonly string[] {
-    return this.#linesAtExit.get(replicaId) ?? [];
+  /** The lines of an exited replica, which is forgotten with this. */
+  async allLines(replicaId: ReplicaId): Promise<readonly string[]> {
+    await this.driver.forget(replicaId);
+    return this.taken.filter((line) => line.replicaId === replicaId).map(({ text }) => text);
   }
 
   async told<Kind extends ReplicaEvent["kind"]>(kind: Kind, replicaId: ReplicaId): Promise<Told<Kind>> {

@@ -69,9 +69,9 @@ export type FakeReplica = {
   askedAtMs: number | null;
   graceMs: number;
   end: End | null;
-  /** All its lines were delivered and its end was reported. */
   isEndTold: boolean;
-  isTelling: boolean;
+  /** The delivery of its lines, while it goes on. */
+  telling: Promise<void> | null;
   usage: ReplicaUsage;
   readonly gone: PromiseWithResolvers<void>;
 };
@@ -128,7 +128,7 @@ export class FakeDriver implements Driver {
 
   open(sink: ReplicaSink): Promise<void> {
     this.#sink = sink;
-    for (const replica of this.#replicas.values()) void this.#tellRest(replica);
+    for (const replica of this.#replicas.values()) this.#tellAll(replica);
     return Promise.resolve();
   }
 
@@ -189,9 +189,11 @@ export class FakeDriver implements Driver {
     return Promise.resolve(new Map(this.running().map(({ spec, usage }) => [spec.replicaId, usage])));
   }
 
-  forget(replicaId: ReplicaId): Promise<void> {
-    if (this.#replicas.get(replicaId)?.isEndTold === true) this.#replicas.delete(replicaId);
-    return Promise.resolve();
+  async forget(replicaId: ReplicaId): Promise<void> {
+    const replica = this.#replicas.get(replicaId);
+    if (replica?.isEndTold !== true) return;
+    await this.#tellLines(replica);
+    if (replica.unread.length === 0) this.#replicas.delete(replicaId);
   }
 
   /** Crashes a replica; false when it is not running. */
@@ -212,7 +214,7 @@ export class FakeDriver implements Driver {
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined) return;
     replica.unread.push(text);
-    await this.#tellRest(replica);
+    await this.#tellLines(replica);
   }
 
   /** Whether the replica at this address reports that it is ready. */
@@ -242,7 +244,7 @@ export class FakeDriver implements Driver {
     const replica: FakeReplica = {
       ...{ spec, script, address: { host: spec.replicaId, port: 1 }, unread: [...script.lines] },
       ...{ state: "pending", isReady: false, askedAtMs: null, graceMs: 0, end: null },
-      ...{ isEndTold: false, isTelling: false, usage: { cpuSeconds: 0, memoryBytes: 0 } },
+      ...{ isEndTold: false, telling: null, usage: { cpuSeconds: 0, memoryBytes: 0 } },
       gone: Promise.withResolvers<void>(),
     };
     this.#replicas.set(spec.replicaId, replica);
@@ -265,7 +267,7 @@ export class FakeDriver implements Driver {
       this.#clock.after(afterMs(exit.afterMs), () => this.#end(replica, end, "exit"));
     }
     if (readyMs !== null) this.#clock.after(afterMs(readyMs), () => (replica.isReady = true));
-    void this.#tellRest(replica);
+    this.#tellAll(replica);
   }
 
   #endWhenDone(replica: FakeReplica): void {
@@ -281,26 +283,34 @@ export class FakeDriver implements Driver {
     replica.state = "ended";
     replica.end = end;
     if (!this.capabilities.keepsLines) replica.unread.length = 0;
-    void this.#tellRest(replica);
+    this.#tellAll(replica);
   }
 
-  /** Delivers the lines first, one batch at a time, then the end. */
-  async #tellRest(replica: FakeReplica): Promise<void> {
-    if (replica.isTelling || this.#sink === null || replica.isEndTold) return;
-    const { replicaId } = replica.spec;
-    replica.isTelling = true;
-    while (replica.unread.length > 0) {
-      const sink = this.#sink;
-      if (sink === null) break;
-      const texts = replica.unread.splice(0);
+  /** Tells the end at once, and delivers the lines. */
+  #tellAll(replica: FakeReplica): void {
+    const { end, spec, isEndTold } = replica;
+    void this.#tellLines(replica);
+    if (end === null || isEndTold || this.#sink === null) return;
+    replica.isEndTold = true;
+    this.#tell({ kind: "exited", replicaId: spec.replicaId, at: this.#clock.now(), ...end });
+    replica.gone.resolve();
+  }
+
+  /** One batch at a time. */
+  #tellLines(replica: FakeReplica): Promise<void> {
+    replica.telling ??= this.#deliver(replica).finally(() => {
+      replica.telling = null;
+    });
+    return replica.telling;
+  }
+
+  async #deliver({ spec, unread }: FakeReplica): Promise<void> {
+    const { replicaId } = spec;
+    for (let sink = this.#sink; unread.length > 0 && sink !== null; sink = this.#sink) {
+      const texts = unread.splice(0);
       const at = this.#clock.now();
       await sink.lines(texts.map((text) => ({ replicaId, at, stream: "stdout", runId: null, text }) as const));
     }
-    replica.isTelling = false;
-    if (replica.end === null || replica.unread.length > 0 || this.#sink === null) return;
-    replica.isEndTold = true;
-    this.#tell({ kind: "exited", replicaId, at: this.#clock.now(), ...replica.end });
-    replica.gone.resolve();
   }
 
   #tell(event: ReplicaEvent): void {

@@ -171,7 +171,7 @@ export class ProcessDriver implements Driver {
 
   async forget(replicaId: ReplicaId): Promise<void> {
     const replica = this.#replicas.get(replicaId);
-    if (replica === undefined || !replica.isEnded) return;
+    if (replica === undefined || !replica.isEnded || !(await replica.deliver())) return;
     removeGroup(replica.record.cgroup ?? []);
     await removeReplica(this.#pathsOf(replicaId));
     this.#replicas.delete(replicaId);
@@ -237,6 +237,7 @@ export class ProcessDriver implements Driver {
       await replica.established;
     } catch (error) {
       await replica.stop(0);
+      await replica.deliver();
       this.#replicas.delete(spec.replicaId);
       await removeReplica(launched.paths);
       if (signal.aborted) throw cancelled();

@@ -17,10 +17,11 @@ export type LogPosition = {
 export const logStart: LogPosition = { offset: 0, isCutting: false, gap: null };
 
 export type LogPiece = {
-  readonly lines: readonly CutLine[];
+  /** `at`: when the file was first seen to reach that far, or later. */
+  readonly lines: readonly (CutLine & { readonly at: number })[];
   /** Number of lines dropped before these. */
   readonly dropped: number;
-  /** The time of the last write to the file; an upper bound for the time of its lines. */
+  /** The time of the last write to the file. */
   readonly writtenAt: number;
   readonly next: { readonly offset: number; readonly isCutting: boolean; readonly endsGap: boolean };
 };
@@ -34,8 +35,12 @@ const backlogBytesKept = 1024 * 1024;
 const countedBytesMax = 256 * 1024 * 1024;
 /** Lines per MB to count exactly; the rest is extrapolated from those. */
 const countedLinesMax = 16_384;
-/** The maximum number of lines read after a replica is gone, so that its exit is reported soon. */
-const endLinesMax = 100_000;
+/** The maximum number of lines read after a replica is gone, so that its last lines are soon to be seen. */
+const endLinesMax = 10_000;
+/** Where `lastLine` looks; a line that ends a traceback is shorter. */
+const tailBytesMax = 4096;
+/** An even number of remembered lengths: beyond it, half of them are forgotten. */
+const marksMax = 1024;
 /** Holes are punched in steps of at least this size. */
 const punchBytesMin = 1024 * 1024;
 const blockBytes = 4096;
@@ -55,6 +60,8 @@ export class LogFile {
   #punching: Promise<void> | null = null;
   #bounding: Promise<boolean> | null = null;
   #isEndBound = false;
+  /** Lengths of the file, each with the time of the write that made it. */
+  #marks: { readonly length: number; readonly at: number }[] = [];
 
   static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
     // Create it when missing: a half-removed folder must not keep the platform from starting.
@@ -75,12 +82,32 @@ export class LogFile {
     return this.#position;
   }
 
+  /** Remembers the current length: what is read later was written by now. */
+  async mark(): Promise<void> {
+    const { size, mtimeMs } = await this.#stat();
+    if (size <= (this.#marks.at(-1)?.length ?? this.#frontier)) return;
+    this.#marks.push({ length: size, at: mtimeMs });
+    if (this.#marks.length === marksMax) this.#marks = this.#marks.filter((_, index) => index % 2 === 1);
+  }
+
+  /** The last non-empty line that was not read yet; null when there is none. */
+  async lastLine(): Promise<string | null> {
+    const { size } = await this.#stat();
+    const from = Math.max(this.#frontier, size - tailBytesMax);
+    if (from >= size) return null;
+    const buffer = Buffer.allocUnsafe(size - from);
+    const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, from);
+    const isCutting = from > this.#frontier;
+    const { lines } = cutLines(buffer.subarray(0, bytesRead), { isCutting, isEnd: true, hasFrames: this.#hasFrames });
+    return lines.findLast(({ text }) => text.trim() !== "")?.text ?? null;
+  }
+
   /** Returns the next lines; null when there are none. Repeats the same lines until `stored` is called. */
   async read(isEnd: boolean): Promise<LogPiece | null> {
     await this.#bounding;
     const { size, mtimeMs } = await this.#stat();
     // An app may open /dev/stdout for writing, which empties the file.
-    if (size < this.#position.offset) this.#position = logStart;
+    if (size < this.#position.offset) [this.#position, this.#marks] = [logStart, []];
     const { offset, isCutting, gap } = this.#position;
     const endsGap = gap !== null && offset >= gap.from;
     const from = endsGap ? Math.max(gap.to, offset) : offset;
@@ -97,11 +124,22 @@ export class LogFile {
     if (cut.bytes === 0 && !endsGap) return null;
     this.#frontier = from + cut.bytes;
     return {
-      lines: cut.lines,
+      lines: this.#timed(cut.lines, from, mtimeMs),
       dropped: endsGap ? gap.lines : 0,
       writtenAt: mtimeMs,
       next: { offset: from + cut.bytes, isCutting: cut.isCutting, endsGap },
     };
+  }
+
+  #timed(lines: readonly CutLine[], from: number, lastAt: number): LogPiece["lines"] {
+    const marks = this.#marks;
+    let index = 0;
+    const timed = lines.map((line) => {
+      while ((marks[index]?.length ?? Number.POSITIVE_INFINITY) < from + line.end) index++;
+      return { ...line, at: marks[index]?.at ?? lastAt };
+    });
+    marks.splice(0, index);
+    return timed;
   }
 
   /** Marks the lines of a piece as stored; they are not read again. */

@@ -16,6 +16,8 @@ export type ReplicaLogOptions = {
   /** Resolves when stored. */
   readonly lines: (lines: readonly ReplicaLine[]) => Promise<void>;
   readonly clock: Clock;
+  /** Reading failed (a full disk, for example); `look` tries again. */
+  readonly onFault: (error: unknown) => void;
 };
 
 /** How often the position is written while lines are flowing. */
@@ -30,6 +32,9 @@ export class ReplicaLog {
   readonly #stop = new AbortController();
   #cancelKeep: (() => void) | undefined;
   #isStoring = false;
+  #isNudged = false;
+  #isGone = false;
+  #flow: Promise<void> | null = null;
   #lastErrorLine: string | null = null;
 
   static async open(options: ReplicaLogOptions): Promise<ReplicaLog> {
@@ -44,23 +49,43 @@ export class ReplicaLog {
     this.#files = files;
   }
 
-  /** The last non-empty line of standard error, for the message on how the replica exited. */
-  get lastErrorLine(): string | null {
-    return this.#lastErrorLine;
+  /** The last non-empty line of standard error so far, for the message on how the replica exited. */
+  async lastErrorLine(): Promise<string | null> {
+    return (await this.#files.stderr.lastLine()) ?? this.#lastErrorLine;
   }
 
-  /** True while lines are being stored; `bound` then keeps the files small. */
-  get isStoring(): boolean {
-    return this.#isStoring;
+  /** Delivers available output. Returns at once: storing lines delays nothing but further lines. */
+  look(): void {
+    this.#isNudged = true;
+    const { onFault } = this.#options;
+    if (this.#isStoring) this.#bound().catch(onFault);
+    this.#flow ??= this.#flows()
+      .catch(onFault)
+      .finally(() => {
+        this.#flow = null;
+      });
   }
 
-  /**
-   * Delivers all available output, or until `stop`; with `isEnd` also an unfinished last line. `isGone`: the replica
-   * may exit meanwhile.
-   */
-  async flow(isEnd: boolean, isGone: () => boolean): Promise<void> {
+  /** The replica is gone: delivers the rest of its output, with an unfinished last line, and closes. False: closed before. */
+  async end(): Promise<boolean> {
+    this.#isGone = true;
+    await this.#flow;
+    await this.#deliver(true);
+    const isDelivered = !this.#stop.signal.aborted;
+    await this.close();
+    return isDelivered;
+  }
+
+  async #flows(): Promise<void> {
+    while (this.#isNudged && !this.#isGone && !this.#stop.signal.aborted) {
+      this.#isNudged = false;
+      await this.#deliver(false);
+    }
+  }
+
+  async #deliver(isEnd: boolean): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      await this.bound(isGone());
+      await this.#bound();
       const pieces: Partial<Record<Stream, LogPiece>> = {};
       const lines: ReplicaLine[] = [];
       for (const stream of ["stdout", "stderr"] as const) {
@@ -77,20 +102,23 @@ export class ReplicaLog {
     }
   }
 
-  /** Drops the oldest unread lines when an app writes faster than its lines can be stored. */
-  async bound(isEnd = false): Promise<void> {
-    const dropped = await Promise.all([this.#files.stdout.bound(isEnd), this.#files.stderr.bound(isEnd)]);
+  /** Notes when the output was written, and drops its oldest unread lines when the app writes faster than they can be stored. */
+  async #bound(): Promise<void> {
+    const { stdout, stderr } = this.#files;
+    await Promise.all([stdout.mark(), stderr.mark()]);
+    const dropped = await Promise.all([stdout.bound(this.#isGone), stderr.bound(this.#isGone)]);
     if (dropped.includes(true)) this.#keep();
   }
 
-  /** Ends `flow` once the current lines are stored. */
-  stop(): void {
+  /** Resolves once the current lines are stored, after which it delivers no more. */
+  async stop(): Promise<void> {
     this.#stop.abort(new Error("the log was closed"));
+    await this.#flow;
   }
 
-  /** Writes the position to disk. */
+  /** Writes the position to disk. Call after `stop`. */
   async close(): Promise<void> {
-    this.stop();
+    this.#stop.abort(new Error("the log was closed"));
     this.#keep();
     await Promise.all([this.#files.stdout.close(), this.#files.stderr.close()]);
   }
@@ -107,12 +135,14 @@ export class ReplicaLog {
 
   #linesOf(stream: Stream, piece: LogPiece): ReplicaLine[] {
     const { replicaId, clock } = this.#options;
-    const at = Math.round(Math.min(clock.now(), piece.writtenAt));
-    const lines = piece.lines.map(({ runId, text }) => ({ replicaId, at, stream, runId, text }));
+    const nowMs = clock.now();
+    const timeOf = (at: number): number => Math.round(Math.min(nowMs, at));
+    const lines = piece.lines.map(({ runId, text, at }) => ({ replicaId, at: timeOf(at), stream, runId, text }));
     if (stream === "stderr")
       this.#lastErrorLine = lines.findLast(({ text }) => text.trim() !== "")?.text ?? this.#lastErrorLine;
     if (piece.dropped === 0) return lines;
     const text = `[slipway] ${piece.dropped} lines were dropped here: the app wrote faster than its lines can be stored.`;
+    const at = lines[0]?.at ?? timeOf(piece.writtenAt);
     return [{ replicaId, at, stream, runId: null, text }, ...lines];
   }
 

@@ -1,6 +1,6 @@
 // One running or exited replica on this machine. The driver polls it: a turn reads the state from its shell, its
-// runtime and the process table, delivers output and emits new events. A change in its folder nudges a turn, so it does
-// not matter whether this process of the platform started it.
+// runtime and the process table, and emits new events; its output is delivered meanwhile. A change in its folder nudges a
+// turn, so it does not matter whether this process of the platform started it.
 import type { ChildProcess } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
@@ -33,7 +33,7 @@ export type ReplicaProcessOptions = {
   readonly clock: Clock;
   /** Set only for this process's own children. */
   readonly child: ChildProcess | null;
-  /** Called once, when it is gone and everything is reported. */
+  /** Called once, when it is gone. */
   readonly onEnded: () => void;
   /** A check failed (a full disk, for example); another one follows. */
   readonly onFault: (error: unknown) => void;
@@ -55,6 +55,8 @@ export class ReplicaProcess {
   readonly #gone = Promise.withResolvers<void>();
   readonly #memoryKillsBefore = memoryKills();
   #log: ReplicaLog | null = null;
+  /** The delivery of its output after its end. */
+  #rest: Promise<boolean> | null = null;
   #watcher: FSWatcher | null = null;
   #turn: Promise<void> | null = null;
   #isNudged = false;
@@ -120,14 +122,8 @@ export class ReplicaProcess {
   /** Starts checking. Accepts the current state of an adopted replica without emitting events. */
   async watch(): Promise<void> {
     if (this.#ended !== null) return this.#gone.resolve();
-    const { paths, record, sink, clock } = this.#options;
-    this.#log = await ReplicaLog.open({
-      replicaId: record.replicaId,
-      paths,
-      hasFrames: record.runtime === "cortex",
-      lines: (lines) => sink.lines(lines),
-      clock,
-    });
+    const { paths } = this.#options;
+    this.#log = await this.#openLog();
     if (this.#options.child === null) this.#takeIn(() => undefined);
     try {
       this.#watcher = watch(paths.dir, (_change, name) => {
@@ -138,6 +134,20 @@ export class ReplicaProcess {
       // Out of watches (fs.inotify.max_user_watches): rely on the periodic checks.
     }
     this.look();
+  }
+
+  #openLog(): Promise<ReplicaLog> {
+    const { paths, record, sink, clock, onFault } = this.#options;
+    const { replicaId, runtime } = record;
+    const lines: ReplicaSink["lines"] = (given) => sink.lines(given);
+    return ReplicaLog.open({ replicaId, paths, hasFrames: runtime === "cortex", lines, clock, onFault });
+  }
+
+  /** Resolves when all output of an exited replica is delivered; false: it was closed before. */
+  async deliver(): Promise<boolean> {
+    this.#log ??= await this.#openLog();
+    this.#rest ??= this.#log.end();
+    return await this.#rest;
   }
 
   /** Do not check after every byte of an app that writes byte by byte. */
@@ -158,15 +168,12 @@ export class ReplicaProcess {
   look(): void {
     if (this.#log === null || this.#isClosed || this.#ended !== null) return;
     this.#isNudged = true;
-    if (this.#turn === null) {
-      this.#turn = this.#turns()
-        .catch((error: unknown) => this.#options.onFault(error))
-        .finally(() => {
-          this.#turn = null;
-        });
-    } else if (this.#log.isStoring) {
-      this.#log.bound().catch((error: unknown) => this.#options.onFault(error));
-    }
+    this.#turn ??= this.#turns()
+      .catch((error: unknown) => this.#options.onFault(error))
+      .finally(() => {
+        this.#turn = null;
+      });
+    this.#log.look();
   }
 
   /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
@@ -212,11 +219,10 @@ export class ReplicaProcess {
     this.#cancelSoon?.();
     this.#cancelNudge?.();
     this.#cancelKill?.();
-    this.#log?.stop();
     const done = new AbortController();
     // A sink that never answers must not block the platform.
     const late = this.#options.clock.sleep(closeWaitMs, done.signal).catch(() => undefined);
-    await Promise.race([this.#turn, late]);
+    await Promise.race([Promise.all([this.#turn, this.#log?.stop(), this.#rest]), late]);
     done.abort();
     await this.#log?.close();
     this.#established.reject(new Error("the driver was closed"));
@@ -236,9 +242,7 @@ export class ReplicaProcess {
     this.#takeIn((event) => this.#options.sink.event(event));
     if (isGone && !this.#isRunning) this.#fail();
     if (this.#asked === "stopped" && !isGone) this.#terminate();
-    const isAllGone = isGone && this.#areLeftoversGone();
-    await log.flow(isAllGone, () => this.#isProcessGone());
-    if (isAllGone && !this.#isClosed) await this.#end(log);
+    if (isGone && this.#areLeftoversGone()) await this.#end(log);
   }
 
   /** Reads the reports of the shell and the runtime. */
@@ -365,13 +369,12 @@ export class ReplicaProcess {
     const summary = exitSummary({
       exitCode: readState(paths).exitCode,
       startError: this.#startError,
-      lastErrorLine: log.lastErrorLine,
+      lastErrorLine: await log.lastErrorLine(),
       asked: this.#asked,
       endReason: this.#endReason,
       ...this.#memoryFacts(),
       program: record.program,
     });
-    await log.close();
     const isTold = this.#failure === null || this.#options.child === null;
     this.#ended =
       this.#failure === null ? summary : { ...summary, reason: `The replica could not be started: ${this.#failure}.` };
@@ -381,6 +384,8 @@ export class ReplicaProcess {
     removeGroup(record.cgroup ?? []);
     this.#options.onEnded();
     this.#gone.resolve();
+    this.#rest = log.end();
+    this.#rest.catch(this.#options.onFault);
   }
 
   /** Its cgroup knows; without one only the machine's counter gives a hint. */
