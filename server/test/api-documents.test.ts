@@ -72,7 +72,7 @@ test("the OpenAPI document has every route, every field with its sentence, and r
 
 describe("the table of fields without effect", () => {
   /** Where settings can do something. */
-  const areas = ["deploy", "scheduler", "proxy", "runs", "drivers"];
+  const areas = ["deploy", "pushes", "scheduler", "proxy", "runs", "drivers"];
   /** Files that only describe, store, compare or hand on what was asked for. */
   const handingOn =
     /^(?:runs\/run-list-store|scheduler\/replica-(?:rows|store|spec)|drivers\/(?:driver|builder|fake|conformance)|deploy\/(?:capability-check|build-plan|build-settings|receive))\.ts$/;

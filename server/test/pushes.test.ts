@@ -1,126 +1,22 @@
 // Automatic deployment from outside: a real push to a real git server, whose hook calls the platform, until the new code
 // answers; and every push that is not deployed, with its reason.
 import assert from "node:assert/strict";
-import { createHmac, randomUUID } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
 import { deploy } from "./support/examples.ts";
-import { temporaryFolder } from "./support/folder.ts";
-import { cloneOf, type GitPusher } from "./support/git-pusher.ts";
-import { startGitServer, type GitServer } from "./support/git-server.ts";
 import type { Json } from "./support/management-api.ts";
-import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { giteaPush } from "./support/push-payloads.ts";
+import {
+  answering,
+  answersWith,
+  openPushedApp,
+  openPushFixture,
+  signed,
+  verdict,
+  type PushedApp,
+} from "./support/pushed-app.ts";
 import { until } from "./support/until.ts";
-
-const sender = join(import.meta.dirname, "support/send-push.ts");
-
-type Status = { readonly path: string; readonly token: string | undefined; readonly body: Json };
-type Fixture = {
-  readonly platform: PlatformProcess;
-  readonly server: GitServer;
-  /** Statuses of commits that the host was told. */
-  readonly statuses: readonly Status[];
-};
-
-/** The platform, a git host with a stand-in for its API, and no polling unless `settings` say so. */
-async function open(t: TestContext, settings: Record<string, string> = {}): Promise<Fixture> {
-  const statuses: Status[] = [];
-  const intercept = (request: IncomingMessage, response: ServerResponse): boolean => {
-    if (request.url?.startsWith("/api/v1/") !== true) return false;
-    const chunks: Buffer[] = [];
-    request.on("data", (chunk: Buffer) => chunks.push(chunk));
-    request.on("end", () => {
-      const body = JSON.parse(Buffer.concat(chunks).toString()) as Json;
-      statuses.push({ path: request.url ?? "", token: request.headers.authorization, body });
-      // The first answer is a failure of the host, which is tried again.
-      response.writeHead(statuses.length === 1 ? 503 : 201).end("{}");
-    });
-    return true;
-  };
-  const server = await startGitServer(t, { intercept });
-  const platform = await startPlatformOnTestServer(t, {
-    SLIPWAY_GIT_URL: server.urlTemplate,
-    SLIPWAY_GIT_POLL_SECONDS: "0",
-    SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
-    ...settings,
-  });
-  return { platform, server, statuses };
-}
-
-function answering(answer: string | number): string {
-  return `def run():\n    return ${JSON.stringify(answer)}\n`;
-}
-
-type PushedApp = {
-  readonly appId: string;
-  readonly path: string;
-  readonly clone: GitPusher;
-  readonly hook: { readonly url: string; readonly secret: string };
-  /** What the git server's hook sent, and the answers. */
-  readonly sent: () => Promise<
-    readonly { status: number; body: string; headers: Record<string, string>; answer: Json }[]
-  >;
-  readonly deliveries: () => Promise<readonly Json[]>;
-  readonly answers: () => Promise<unknown>;
-};
-
-/** An app whose repository tells the platform of each push. */
-async function openApp(
-  t: TestContext,
-  { platform, server }: Fixture,
-  { repo = "app", ...fields }: { repo?: string; gitBranch?: string; gitPath?: string } = {},
-): Promise<PushedApp> {
-  const file = join(fields.gitPath ?? "", "main.py");
-  await server.createRepo("acme", repo, { [file]: answering("v1"), "README.md": "" }, fields.gitBranch);
-  const { appId, status, log } = await deploy(platform, { name: repo, gitRepo: `acme/${repo}`, ...fields });
-  assert.equal(status, "success", log);
-  const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}`;
-  const made = await platform.api("POST", `${path}/git-hook`);
-  assert.equal(made.status, 201, JSON.stringify(made.body));
-  const hook = made.body as { url: string; secret: string };
-  const target = join(temporaryFolder(t, "hook"), "target");
-  await writeFile(target, JSON.stringify(hook));
-  await server.acceptPushes("acme", repo, `exec "${process.execPath}" "${sender}" "${target}"`);
-  const clone = await cloneOf(t, server, "acme", repo);
-  return {
-    ...{ appId, path, clone, hook },
-    sent: async () =>
-      (await readFile(target, "utf8"))
-        .split("\n")
-        .slice(1)
-        .map((line) => JSON.parse(line)),
-    deliveries: async () => (await platform.api("GET", `${path}/git-deliveries`)).body.items,
-    answers: async () => ((await (await platform.call(repo, "run", {})).json()) as { result?: unknown }).result,
-  };
-}
-
-/** Waits until the newest delivery has a verdict. */
-async function verdict(app: PushedApp): Promise<Json> {
-  let last: Json = null;
-  const isDecided = async (): Promise<boolean> => {
-    [last] = await app.deliveries();
-    return last !== undefined && last.verdict !== "waiting";
-  };
-  await until("the push has its verdict", isDecided, { deadlineMs: 30_000 });
-  return last;
-}
-
-async function answersWith(app: PushedApp, expected: string): Promise<void> {
-  await until(`the app answers ${expected}`, async () => (await app.answers()) === expected, { deadlineMs: 60_000 });
-}
-
-function signed(body: string, secret: string, delivery: string = randomUUID()): Record<string, string> {
-  return {
-    "content-type": "application/json",
-    "x-gitea-event": "push",
-    "x-gitea-delivery": delivery,
-    "x-gitea-signature": createHmac("sha256", secret).update(body).digest("hex"),
-  };
-}
 
 type Step = {
   readonly platform: PlatformProcess;
@@ -262,6 +158,40 @@ async function rotatesSecret({ platform, app }: Step): Promise<void> {
   assert.doesNotMatch(platform.output(), new RegExp(rotated.secret.slice(6, 30).replaceAll("+", "\\+")));
 }
 
+async function staysRolledBack({ platform, app, push }: Step): Promise<void> {
+  const before = await app.answers();
+  await app.clone.commit({ "main.py": answering("v7") });
+  await push("main");
+  await answersWith(app, "v7");
+  const rolledBack = await platform.api("POST", `${app.path}/rollback`);
+  assert.equal(rolledBack.status, 200, JSON.stringify(rolledBack.body));
+  await answersWith(app, before as string);
+  await app.clone.commit({ "main.py": answering("v8") });
+  await push("main");
+  assert.match((await verdict(app)).reason, /^paused: The app was rolled back from v\d+ to v\d+\.$/);
+  assert.equal((await platform.api("POST", `${app.path}/resume-deploys`)).status, 200);
+  const [paused] = await app.deliveries();
+  assert.equal((await platform.api("POST", `${app.path}/git-deliveries/${paused?.id}/replay`)).status, 201);
+  await answersWith(app, "v8");
+}
+
+async function waitsForStart({ platform, app, push }: Step): Promise<void> {
+  assert.equal((await platform.api("POST", `${app.path}/stop`)).status, 200);
+  await app.clone.commit({ "main.py": answering("older") });
+  await push("main");
+  const newest = await app.clone.commit({ "main.py": answering("v9") });
+  await push("main");
+  const waiting = await app.deliveries();
+  for (const one of waiting.slice(0, 2)) {
+    assert.deepEqual([one.verdict, one.reason], ["waiting", "the app is stopped; this waits for its start"]);
+  }
+  assert.equal((await platform.api("POST", `${app.path}/start`)).status, 200);
+  await answersWith(app, "v9");
+  const [last, older] = await app.deliveries();
+  assert.deepEqual([last?.verdict, last?.commit], ["built", newest]);
+  assert.equal(older?.reason, `${newest.slice(0, 7)} is newer`);
+}
+
 const steps: Readonly<Record<string, (step: Step) => Promise<void>>> = {
   "the new code answers, and the delivery names its build": deploysPush,
   "a wrong signature is refused with 401 and listed, and nobody can replay it": refusesWrongSignature,
@@ -272,24 +202,26 @@ const steps: Readonly<Record<string, (step: Step) => Promise<void>>> = {
   "a build that runs is superseded by a newer push": supersedesRunningBuild,
   "a rewritten history is deployed": deploysRewrittenHistory,
   "a replayed delivery is judged and built again": replaysDelivery,
+  "a rollback holds against pushes until somebody resumes them": staysRolledBack,
+  "pushes of a stopped app wait for its start, and the newest is deployed": waitsForStart,
   "a new secret ends the old one, and the address stays": rotatesSecret,
 };
 
 test("a push is deployed, and one that is not to be deployed says why", async (t) => {
-  const fixture = await open(t);
-  const app = await openApp(t, fixture);
+  const fixture = await openPushFixture(t);
+  const app = await openPushedApp(t, fixture);
   const push: Step["push"] = (...args) => app.clone.git("push", "--quiet", "origin", ...args);
   for (const [name, step] of Object.entries(steps)) await t.test(name, () => step({ ...fixture, app, push }));
 });
 
 test("only pushes that touch the app's folder are deployed, and the host learns what became of them", async (t) => {
-  const fixture = await open(t);
+  const fixture = await openPushFixture(t);
   const { platform, server, statuses } = fixture;
   const { projectId } = platform.bootstrap;
   const credential = { kind: "token", secret: "t0k" };
   const set = await platform.api("PUT", `/v2/projects/${projectId}/git-credentials/${server.host}`, credential);
   assert.equal(set.status, 200);
-  const app = await openApp(t, fixture, { repo: "chat", gitBranch: "release", gitPath: "apps/chat" });
+  const app = await openPushedApp(t, fixture, { repo: "chat", gitBranch: "release", gitPath: "apps/chat" });
   const { clone } = app;
 
   await clone.commit({ "docs/a.md": "1", "apps/chatty/main.py": "" });
@@ -332,11 +264,59 @@ test("only pushes that touch the app's folder are deployed, and the host learns 
 
   // The repository is gone: the push says so, and the app goes on.
   const body = JSON.stringify(giteaPush({ ref: "refs/heads/release", modified: ["apps/chat/main.py"] }));
-  await server.git("acme", "chat", ["config", "--unset", "core.bare"]);
+  const send = async (): Promise<Json> => {
+    await fetch(app.hook.url, { method: "POST", body, headers: signed(body, app.hook.secret) });
+    return await verdict(app);
+  };
   await server.git("acme", "chat", ["update-ref", "-d", "refs/heads/release"]);
-  await fetch(app.hook.url, { method: "POST", body, headers: signed(body, app.hook.secret) });
-  const gone = await verdict(app);
-  assert.equal(gone.verdict, "failed", JSON.stringify(gone));
-  assert.equal(gone.reason, "acme/chat has no branch release");
+  const branchGone = await send();
+  assert.deepEqual([branchGone.verdict, branchGone.reason], ["failed", "acme/chat has no branch release"]);
+  await server.git("acme", "chat", ["config", "core.repositoryformatversion", "99"]);
+  const gone = await send();
+  assert.equal(gone.verdict, "failed");
+  assert.match(gone.reason, /acme\/chat/);
   assert.equal(await app.answers(), "v2");
+});
+
+test("without a hook the branch is polled, and a push while the platform is away is not missed", async (t) => {
+  const { platform, server } = await openPushFixture(t, { SLIPWAY_GIT_POLL_SECONDS: "1" });
+  await server.createRepo("acme", "polled", { "main.py": answering("v1"), "docs/a.md": "" }, "trunk");
+  const { appId, status, log } = await deploy(platform, { name: "polled", gitRepo: "acme/polled" });
+  assert.equal(status, "success", log);
+  const other = await deploy(platform, {
+    name: "other",
+    gitRepo: "acme/polled",
+    gitPath: "docs",
+    gitAutoDeploy: false,
+  });
+  assert.equal(other.status, "build_failure");
+  const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}`;
+  const deliveries = async (): Promise<readonly Json[]> =>
+    (await platform.api("GET", `${path}/git-deliveries`)).body.items;
+  const answers = async (expected: string): Promise<void> => {
+    const isAnswered = async (): Promise<boolean> => {
+      const answer = await platform.call("polled", "run", {});
+      return ((await answer.json()) as { result?: unknown }).result === expected;
+    };
+    await until(`it answers ${expected}`, isAnswered, { deadlineMs: 60_000 });
+  };
+
+  const commit = await server.push("acme", "polled", { "main.py": answering("v2") }, "trunk");
+  await answers("v2");
+  const [found] = await deliveries();
+  assert.deepEqual([found?.host, found?.event, found?.commit, found?.ref], [null, "poll", commit, "refs/heads/trunk"]);
+
+  await platform.end("SIGKILL");
+  await server.push("acme", "polled", { "main.py": answering("v3") }, "trunk");
+  await platform.restart();
+  await answers("v3");
+  assert.equal((await deliveries()).length, 2);
+
+  // The repository is gone: after a few tries the app is told, once, and goes on.
+  await server.git("acme", "polled", ["config", "core.repositoryformatversion", "99"]);
+  const failed = async (): Promise<Json[]> => (await deliveries()).filter((one) => one.verdict === "failed");
+  await until("the app is told", async () => (await failed()).length > 0, { deadlineMs: 60_000 });
+  assert.match((await failed())[0]?.reason, /acme\/polled/);
+  await answers("v3");
+  assert.equal((await failed()).length, 1);
 });

@@ -10,7 +10,7 @@ import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { judgeApp } from "./judge.ts";
-import { addDelivery, polledApps, putHead, type PolledApp } from "./push-store.ts";
+import { addDelivery, polledApps, putHead, type PolledApp, type PushedAppRow } from "./push-store.ts";
 import { pushedApp } from "./pushed-app.ts";
 
 export type BranchPollParts = {
@@ -24,8 +24,8 @@ export type BranchPollParts = {
   readonly log: Log;
 };
 
-/** When a repository is asked next; `failures` in a row. */
-type Pace = { askedMs: number; failures: number; jitter: number };
+/** When a repository was asked last, and how often in a row it has failed. `jitter` is around 1. */
+export type Pace = { askedMs: number; failures: number; jitter: number };
 
 /** Repositories asked at the same time. */
 const atOnceMax = 4;
@@ -81,9 +81,7 @@ export class BranchPoll {
     const pace = this.#paces.get(key) ?? fresh;
     this.#paces.set(key, pace);
     const isHooked = group.every((app) => app.received_at !== null) && pace !== fresh;
-    const intervalMs = isHooked ? Math.max(pollMs, hourMs) : pollMs;
-    const policy = { firstMs: intervalMs, factor: 2, msMax: Math.max(pollMs, hourMs), jitter: 0 };
-    return isBack || nowMs >= pace.askedMs + pace.jitter * backoffMs(policy, pace.failures + 1, 0);
+    return isBack || nowMs >= pace.askedMs + waitMs(pace, { pollMs, isHooked });
   }
 
   /** Never rejects. */
@@ -131,7 +129,16 @@ export class BranchPoll {
   }
 }
 
+/** How long after the last question the next one is asked. Failures double it, up to an hour. */
+export function waitMs(
+  { failures, jitter }: Omit<Pace, "askedMs">,
+  { pollMs, isHooked }: { readonly pollMs: number; readonly isHooked: boolean },
+): number {
+  const msMax = Math.max(pollMs, hourMs);
+  return jitter * backoffMs({ firstMs: isHooked ? msMax : pollMs, factor: 2, msMax, jitter: 0 }, failures + 1, 0);
+}
+
 /** Apps of one repository share an answer, but what a project's credential shows is for its own apps. */
-function repositoryOf(app: PolledApp): string {
+export function repositoryOf(app: Pick<PolledApp, "has_credentials" | "project_id"> & PushedAppRow): string {
   return `${app.has_credentials ? app.project_id : ""} ${pushedApp(app).gitRepo}`;
 }

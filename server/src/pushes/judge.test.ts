@@ -42,7 +42,7 @@ test("only the app's own branch waits for git, by its exact name", () => {
   assert.equal(reasonOf([other("refs/tags/release")]), "ignored: tag release is not a branch");
   assert.equal(reasonOf([{ ...moved, after: null }]), "ignored: branch release was deleted");
   assert.equal(reasonOf([moved], { gitAutoDeploy: false }), "ignored: gitAutoDeploy is false");
-  assert.equal(reasonOf([moved], { pausedReason: "paused after a rollback" }), "ignored: paused after a rollback");
+  assert.equal(reasonOf([moved], { pausedReason: "A rollback." }), "ignored: paused: A rollback.");
   assert.equal(reasonOf([moved], { isStopped: true }), "waiting: the app is stopped; this waits for its start");
   assert.equal(judgePush(app, { event: "ping", updates: [] }).reason, "the event ping is not a push");
   const several = judgePush(app, { event: "push", updates: [other("refs/tags/v1"), moved] });
@@ -81,7 +81,7 @@ test("the newest commit is built unless it is known, marked, elsewhere, or deplo
   assert.equal(reason({ isSeen: true }), "ignored: da15608 is still the newest commit of release, and nothing new");
   assert.equal(judgeApp(app), null);
   assert.equal(judgeApp({ ...app, gitAutoDeploy: false })?.reason, "gitAutoDeploy is false");
-  assert.equal(judgeApp({ ...app, pausedReason: "paused after a rollback" })?.reason, "paused after a rollback");
+  assert.equal(judgeApp({ ...app, pausedReason: "A rollback." })?.reason, "paused: A rollback.");
 });
 
 test("one push that touches the folder is enough, and only a single one from the known commit proves that none does", () => {

@@ -37,7 +37,7 @@ export function judgePush(
 /** The verdict on every push of an app that is not deployed automatically; null: it is. */
 export function judgeApp({ gitAutoDeploy, pausedReason }: PushedApp): Judgement | null {
   if (!gitAutoDeploy) return ignored("gitAutoDeploy is false");
-  return pausedReason === null ? null : ignored(pausedReason);
+  return pausedReason === null ? null : ignored(`paused: ${pausedReason}`);
 }
 
 function refReason(
