@@ -33,6 +33,11 @@ export class RollOutWatch {
     this.#world = world;
   }
 
+  /** Another platform has begun: it serves again what one that was killed had retired, and not yet written down. */
+  begins(): void {
+    this.#retired.clear();
+  }
+
   /** A replica is about to get no further calls. */
   retires(replicaId: ReplicaId): void {
     this.#retired.add(replicaId);

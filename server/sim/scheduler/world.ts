@@ -296,6 +296,7 @@ export class World {
     this.#beyondSinceMs = null;
     this.platform = this.#newPlatform();
     this.#watch.begins();
+    this.#rollOuts.begins();
     void this.platform.start();
   }
 
