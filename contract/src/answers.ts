@@ -249,6 +249,8 @@ export const run = z.strictObject({
   totalResponseTimeMs: z.int().min(0),
   /** How often the run was started. */
   attempts: z.int().min(0),
+  /** The number of the release that ran each start, in order. A retry may run on another release. */
+  releases: z.array(z.int()),
   /** Why the run ended as it did, why its latest attempt failed, or what it is waiting for. */
   reason: z.string().nullable(),
   acceptedAt: time,

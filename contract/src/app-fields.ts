@@ -341,7 +341,7 @@ export const appFields = {
     min: 0,
     max: 21600,
     default: 0,
-    about: "Seconds over which traffic moves to a new version; 0: immediately.",
+    about: "Seconds over which calls move to a new release, in five steps of 20 %; 0: as soon as it can take them.",
   },
   runtime: {
     kind: "choice",

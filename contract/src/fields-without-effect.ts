@@ -14,5 +14,4 @@ export const fieldsWithoutEffect = {
   partialUpload: "An app that is linked to a repository uploads nothing.",
   provider: "Until pools are configured, this machine represents every provider.",
   region: "Until pools are configured, this machine represents every region.",
-  rollOutDurationSeconds: "All traffic moves to a new release immediately.",
 } as const satisfies Partial<Record<FieldName, string>>;

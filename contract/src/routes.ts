@@ -14,6 +14,7 @@ import { planRoutes } from "./plan-routes.ts";
 import { projectRoutes } from "./project-routes.ts";
 import { releaseRoutes } from "./release-routes.ts";
 import { paths, type Route } from "./route.ts";
+import { rollOutRoutes } from "./roll-out-routes.ts";
 import { runRoutes } from "./run-routes.ts";
 import { tokenRoutes } from "./token-routes.ts";
 import { usageRoutes } from "./usage-routes.ts";
@@ -77,6 +78,7 @@ export const routes = {
     answer: answers.buildList,
   },
   ...releaseRoutes,
+  ...rollOutRoutes,
   getBuild: {
     method: "GET",
     path: buildPath,

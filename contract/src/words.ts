@@ -85,6 +85,10 @@ export const actionTable = {
   "app.promote": "A release of an app started to receive its calls.",
   "app.rollback": "An app went back to an earlier release, and automatic deploys were paused.",
   "app.resume_deploys": "Automatic deploys of an app were resumed.",
+  "rollout.pause": "A roll-out was paused.",
+  "rollout.resume": "A paused roll-out was resumed.",
+  "rollout.finish": "A roll-out ended: its release gets all calls of the app.",
+  "rollout.take_back": "A roll-out was taken back, by a person or because its release was worse than the one before.",
   "build.create": "A build was requested.",
   "build.cancel": "A build was cancelled.",
   "build.rebuild": "A rebuild was requested.",
@@ -143,6 +147,10 @@ export type BuildCause = (typeof buildCauses)[number];
 
 /** States of a release; the first three are not final. */
 export const releaseStates = ["starting", "rolling_out", "live", "replaced", "taken_back", "failed"] as const;
+
+/** States of a roll-out; the first two are not final. */
+export const rollOutStates = ["running", "paused", "finished", "taken_back", "replaced"] as const;
+export type RollOutState = (typeof rollOutStates)[number];
 
 /** Final states of a run or a call. */
 export const finalStates = ["success", "failure", "cancelled", "timeout"] as const;

@@ -2,9 +2,12 @@
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
 import { stopOfPerson } from "#apps/app-stop.ts";
+import type { RollOutLoopParts } from "#deploy/roll-out-loop.ts";
+import type { ReleaseCondition } from "#deploy/worse.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { diskFullRetrySeconds } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { openProxy, type ProxySettings } from "#proxy/open.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { CallRecords } from "#runs/call-records.ts";
@@ -38,6 +41,8 @@ export type OpenedCalls = {
   readonly runs: Runs;
   readonly runUseCases: RunUseCases;
   readonly records: CallRecords;
+  /** How the releases of a roll-out do now. */
+  readonly conditionsOf: RollOutLoopParts["conditionsOf"];
 };
 
 /** Extra time to close the runs, after running calls have ended. */
@@ -76,7 +81,14 @@ export async function openCalls(
   lifecycle.onClose("scheduler", () => scheduler.stop());
   const drainMs = settings.drainSeconds * 1000;
   lifecycle.onClose("runs", () => runs.stop(drainMs), { waitMs: drainMs + runsCloseMs });
-  return { proxy, scheduler, runs, runUseCases, records };
+  const condition = (appId: AppId, releaseId: ReleaseId): ReleaseCondition => {
+    const { calls = 0, failures = 0, failedSeconds = 0 } = proxy.tallyOf(appId, releaseId) ?? {};
+    return { calls, failures, failedSeconds, ...scheduler.serviceOf(appId, releaseId) };
+  };
+  const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
+    ...{ old: condition(appId, old), next: condition(appId, next), weight: view.weightOf(appId, next) },
+  });
+  return { proxy, scheduler, runs, runUseCases, records, conditionsOf };
 }
 
 /** The stops of persons come before those of budgets: a person has to act first. */

@@ -11,6 +11,7 @@ import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
 import { openBuilds } from "#deploy/open.ts";
 import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import { openDriver } from "#drivers/open.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -113,7 +114,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const health = new Health({ db, clock, storeRefusal });
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
   const port = await openApi(config, {
-    ...{ ...apiParts, health, scheduler, proxy, reached, lifecycle, log },
+    ...{ ...apiParts, health, scheduler, proxy, reached, lifecycle, log, conditionsOf: calls.conditionsOf },
     runs: calls.runUseCases,
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,
@@ -134,6 +135,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   await queue.start();
   lifecycle.onClose("builds", () => queue.stop());
   await pushes.start();
+  startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf });
   health.serve(lifecycle);
   const addOwnListener: typeof guard.addOwnListener = (listener) => guard.addOwnListener(listener);
   await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, health, addOwnListener });

@@ -14,6 +14,7 @@ import { toJson } from "#store/json.ts";
 import type { AppsTable } from "#store/tables.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import { signInRows } from "./audit-walk-sign-in.ts";
+import { insertRollOut } from "./support/roll-out-rows.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { projectRows } from "./audit-walk-projects.ts";
 import { tokenRows } from "./audit-walk-tokens.ts";
@@ -90,6 +91,24 @@ async function newRelease({ db, projectId, appId }: Walk): Promise<ReleaseId> {
     .execute();
   const row = await db.selectFrom("releases").select("id").where("app_id", "=", appId).executeTakeFirstOrThrow();
   return row.id;
+}
+
+const rollOuts: WalkRows = {
+  pauseRollOut: { succeed: withRollOut },
+  resumeRollOut: {
+    async succeed(walk) {
+      await withRollOut(walk);
+      await walk.call("pauseRollOut", {});
+      return {};
+    },
+  },
+  finishRollOut: { succeed: withRollOut },
+  cancelRollOut: { succeed: withRollOut },
+};
+
+async function withRollOut(walk: Walk): Promise<WalkCall> {
+  await insertRollOut(walk.db, walk.appId);
+  return {};
 }
 
 async function newBuild(walk: Walk): Promise<string> {
@@ -249,6 +268,7 @@ const auditLog: WalkRows = {
 export const walkRows: WalkRows = {
   ...appsAndBuilds,
   ...pushes,
+  ...rollOuts,
   ...runs,
   ...webhooks,
   ...secretsAndCredentials,

@@ -13,6 +13,7 @@ import { testDatabase } from "#test/support/database.ts";
 const leaseMs = 60_000;
 const appId = "p-00000001-hello" as AppId;
 const replicaId = "hello-1" as ReplicaId;
+const releaseId = "00000000-0000-4000-8000-000000000001" as ReleaseId;
 
 type Stage = { db: Db; ours: RunStore; theirs: RunStore; claim(holder: string, state?: string): Promise<HeldRun[]> };
 
@@ -41,7 +42,7 @@ function newRun(changes: Partial<NewRun> = {}): NewRun {
     runId: newRunId(),
     projectId: "p-00000001" as ProjectId,
     appId,
-    releaseId: "00000000-0000-4000-8000-000000000001" as ReleaseId,
+    releaseId,
     method: "POST",
     target: "/run?x=1",
     lines: "Content-Type: application/json\r\nX-Name: ä\xff\r\n",
@@ -105,7 +106,7 @@ test("a run starts, ends with its result, and its request goes with it", async (
   const { runId } = newRun();
   await ours.insert([newRun({ runId })]);
   const held = { runId, epoch: 1 };
-  assert.deepEqual(await ours.start([{ ...held, replicaId }]), [true]);
+  assert.deepEqual(await ours.start([{ ...held, replicaId, releaseId }]), [true]);
   assert.deepEqual(await ours.finish([end(held)], db), [true]);
   assert.deepEqual(await ours.finish([end(held, "failure")], db), [false], "a final state never changes");
   assert.equal(await stateOf(db, runId), "success");
@@ -124,11 +125,11 @@ test("whoever lost a run neither starts, ends nor gives it back", async (t) => {
   assert.ok(held !== undefined && held.epoch > 1);
   const giving = { delayMs: 0, statusCode: null, reason: null, attempt: 0 };
   for (const store of [ours, theirs]) {
-    assert.deepEqual(await store.start([{ ...lost, replicaId }]), [false]);
+    assert.deepEqual(await store.start([{ ...lost, replicaId, releaseId }]), [false]);
     assert.deepEqual(await store.finish([end(lost)], db), [false]);
     assert.deepEqual(await store.giveBack([{ ...lost, ...giving }]), [false]);
   }
-  assert.deepEqual(await theirs.start([{ ...held, replicaId }]), [true]);
+  assert.deepEqual(await theirs.start([{ ...held, replicaId, releaseId }]), [true]);
   assert.equal((await db.selectFrom("run_results").selectAll().execute()).length, 0);
 });
 
@@ -141,7 +142,7 @@ test("a platform that took a run over from itself does not mistake the old hold 
   assert.equal(await ours.reapQueued(10), 1);
   const [held] = await claim("ours");
   assert.ok(held);
-  const starts = [old, held].map((one) => ({ ...one, replicaId }));
+  const starts = [old, held].map((one) => ({ ...one, replicaId, releaseId }));
   assert.deepEqual(await ours.start(starts), [false, true]);
   assert.deepEqual(await ours.finish([end(old, "failure"), end(held)], db), [false, true]);
   assert.equal(await stateOf(db, runId), "success");
@@ -167,7 +168,7 @@ test("a lost run that was running is taken over as running, and never goes back 
   const { db, ours, theirs, claim } = await stage(t);
   const { runId } = newRun();
   await ours.insert([newRun({ runId })]);
-  await ours.start([{ runId, epoch: 1, replicaId }]);
+  await ours.start([{ runId, epoch: 1, replicaId, releaseId }]);
   await expire(db);
   assert.equal(await theirs.reapQueued(10), 0);
   const held = await claim("theirs", "running");
@@ -182,7 +183,7 @@ test("a run that is to be cancelled does not start, and is cancelled when it goe
   await ours.insert(ids.map((runId) => newRun({ runId })));
   await sql`update runs set cancel_requested_at = clock_timestamp()`.execute(db);
   assert.deepEqual((await ours.cancelRequested()).toSorted(), ids.toSorted());
-  assert.deepEqual(await ours.start([{ runId: ids[0], epoch: 1, replicaId }]), [false]);
+  assert.deepEqual(await ours.start([{ runId: ids[0], epoch: 1, replicaId, releaseId }]), [false]);
   const back = { runId: ids[0], epoch: 1, delayMs: 0, statusCode: null, reason: null, attempt: 0 };
   assert.deepEqual(await ours.giveBack([back]), [true]);
   assert.deepEqual(await ours.finish([{ ...end({ runId: ids[1], epoch: 1 }, "cancelled"), result: null }], db), [true]);
@@ -216,12 +217,12 @@ test("a start that is taken back costs no attempt, and its number is not given t
   const { db, ours, theirs, claim } = await stage(t);
   const { runId } = newRun();
   await ours.insert([newRun({ runId })]);
-  await ours.start([{ runId, epoch: 1, replicaId }]);
-  await ours.start([{ runId, epoch: 1, replicaId }]);
+  await ours.start([{ runId, epoch: 1, replicaId, releaseId }]);
+  await ours.start([{ runId, epoch: 1, replicaId, releaseId }]);
   const back = { runId, delayMs: 0, statusCode: null, reason: null, attempt: 0 };
   await ours.giveBack([{ ...back, epoch: 1 }]);
   await claim("theirs");
-  assert.deepEqual(await theirs.start([{ runId, epoch: 2, replicaId }]), [true]);
+  assert.deepEqual(await theirs.start([{ runId, epoch: 2, replicaId, releaseId }]), [true]);
   const row = await db.selectFrom("runs").selectAll().where("id", "=", runId).executeTakeFirstOrThrow();
   assert.deepEqual([row.attempt, row.starts], [1, 2]);
 });
@@ -230,7 +231,7 @@ test("a run that goes back counts its attempts and is due later", async (t) => {
   const { db, ours, claim } = await stage(t);
   const { runId } = newRun();
   await ours.insert([newRun({ runId })]);
-  await ours.start([{ runId, epoch: 1, replicaId }]);
+  await ours.start([{ runId, epoch: 1, replicaId, releaseId }]);
   const back = {
     runId,
     epoch: 1,

@@ -2,6 +2,7 @@
 // at the management API and for calls of apps, though it has the token in memory.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { noConditions } from "./support/conditions.ts";
 import { test, type TestContext } from "node:test";
 import { createApi } from "#api/server.ts";
 import { Routes } from "#apps/routes.ts";
@@ -46,6 +47,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     ...{ deploysPerMinute: 1000, trustedProxies },
     health: { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: () => undefined,
+    conditionsOf: noConditions,
   });
   await api.ready();
   const listener = createListener({

@@ -35,6 +35,7 @@ const moving = new Set([
   "waitReason",
   "used",
   "commitMessage",
+  "releases",
   "commitAuthor",
   "branch",
   "autoDeployPausedAt",

@@ -1,19 +1,22 @@
-// Logs of builds and apps, in pages; a build's log also live.
+// Logs of builds and apps, in pages; a build's log also live, as server-sent events: each line has its number as id, so that a
+// client can resume after a lost connection; an event `end` reports how the build ended.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { Apps } from "#apps/app.ts";
+import type { Builds } from "#apps/builds.ts";
 import type { ReplicaId, RunId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
-import { streamBuildLog, type StreamParts } from "./build-log-stream.ts";
 import { appOf, buildOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { streamEvents, wantsEvents, type StreamParts } from "./event-stream.ts";
 import { readTime } from "./parameters.ts";
 import { projectGate } from "./project-gate.ts";
 import { showAppLine, showLine } from "./show-line.ts";
 
-type Parts = Omit<StreamParts, "buildLogs"> & {
+type Parts = StreamParts & {
   readonly apps: Apps;
+  readonly builds: Builds;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
   readonly appLogs: Pick<AppLogs, "page">;
 };
@@ -25,14 +28,9 @@ const searches = { max: 4, projectMax: 2, projectWaitingMax: 30, what: "logs" };
 export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs", Handler> {
   const gate = projectGate(searches);
   return {
-    getBuildLogs: (call) => (wantsStream(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
+    getBuildLogs: (call) => (wantsEvents(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
     getAppLogs: (call) => gate.run(() => pageOfApp(call, parts), { key: projectOf(call) }),
   };
-}
-
-function wantsStream({ request, query }: ApiCall): boolean {
-  if (request.method !== "GET") return false;
-  return query["follow"] === true || /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
 }
 
 async function pageOfBuild(call: ApiCall, { builds, buildLogs }: Parts): Promise<z.infer<typeof answers.buildLogPage>> {
@@ -51,23 +49,22 @@ async function pageOfBuild(call: ApiCall, { builds, buildLogs }: Parts): Promise
 }
 
 async function followBuild(call: ApiCall, parts: Parts): Promise<undefined> {
-  const { request, reply } = call;
-  const place = buildOf(call);
-  await parts.builds.get(place);
-  const lastEventId = request.headers["last-event-id"];
+  const build = buildOf(call);
+  await parts.builds.get(build);
+  const lastEventId = call.request.headers["last-event-id"];
   const after = lineNumber(lastEventId) ?? lineNumber(call.query["nextToken"]) ?? 0;
-  reply.hijack();
-  const response = reply.raw;
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) response.setHeader(name, value);
-  }
-  response.writeHead(200, {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-store",
-    "x-accel-buffering": "no",
+  return await streamEvents(call, parts, async (send, signal) => {
+    for await (const lines of parts.buildLogs.follow(build.buildId, { after, signal })) {
+      await call.admit();
+      const events = lines.map(
+        (line) => `id: ${line.number}\ndata: ${JSON.stringify(showLine(build.buildId, line))}\n\n`,
+      );
+      await send(events.join(""));
+    }
+    if (signal.aborted) return;
+    const { status, reason } = await parts.builds.get(build);
+    await send(`event: end\ndata: ${JSON.stringify({ status, reason })}\n\n`);
   });
-  await streamBuildLog({ response, place, after, requestId: request.id, admit: call.admit }, parts);
-  return undefined;
 }
 
 /** The number of the last line that the client saw; null: none given. Throws `Fault("invalid")`. */

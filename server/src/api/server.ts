@@ -50,6 +50,7 @@ import { budgetHandlers } from "./budgets.ts";
 import { planHandlers, type PlanParts } from "./plans.ts";
 import { platformHandlers, type HealthAnswer } from "./platform-info.ts";
 import { projectHandlers } from "./projects.ts";
+import { rollOutHandlers } from "./roll-outs.ts";
 import { addRoutes } from "./router.ts";
 import { releaseHandlers } from "./releases.ts";
 import { runHandlers } from "./runs.ts";
@@ -91,6 +92,7 @@ export type ApiParts = {
   /** For `/healthz` and `/readyz`. */
   readonly health: HealthAnswer;
   /** `Scheduler.waitReason`. */
+  readonly conditionsOf: Parameters<typeof rollOutHandlers>[0]["conditionsOf"];
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
   readonly clock?: Clock;
@@ -113,7 +115,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     done();
   });
   const anyStop = parts.stopping === undefined ? stopping.signal : AbortSignal.any([parts.stopping, stopping.signal]);
-  const stream = { builds: useCases.builds, buildLogs: parts.buildLogs, clock, log, stopping: anyStop };
+  const stream = { clock, log, stopping: anyStop };
   const limit = new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments });
   const handlers = {
     ...appHandlers({ ...useCases, clock, urls: parts.urls, waitReason: parts.waitReason, limit }),
@@ -124,6 +126,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...buildHandlers({ ...useCases, urls: parts.urls }),
     ...releaseHandlers(useCases),
     ...logHandlers({ ...useCases, ...stream, appLogs: parts.appLogs, buildLogs: parts.buildLogs }),
+    ...rollOutHandlers({ ...stream, rollOuts: useCases.rollOuts, conditionsOf: parts.conditionsOf }),
     ...runHandlers({ runs: parts.runs, apps: useCases.apps, waitReason: parts.waitReason, clock }),
     ...webhookHandlers(parts.webhooks),
     ...gitHookHandlers({ gitHooks: parts.gitHooks, urls: parts.urls, clock }),

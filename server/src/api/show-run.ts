@@ -53,6 +53,7 @@ export function showRun(
     executionTimeMs: Math.round(spans.executionMs),
     totalResponseTimeMs: Math.round(spans.totalMs),
     attempts: row.attempt,
+    releases: [...row.releases],
     reason: row.state === "queued" ? (of.waitReason ?? row.reason) : row.reason,
     acceptedAt,
     queuedAt: text(row.queued_at),

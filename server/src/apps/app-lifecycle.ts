@@ -8,6 +8,7 @@ import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { lockApp, noSuchApp, type AppRow } from "./app-store.ts";
+import { pauseRollOut } from "./roll-out-store.ts";
 
 /** Identifies an app, and who changes it. */
 export type AppChange = { readonly projectId: ProjectId; readonly appId: AppId; readonly by: By };
@@ -20,12 +21,16 @@ export class AppLifecycle {
     this.#db = db;
   }
 
-  /** Stops the app: new calls are refused, runs wait, replicas end after their calls. Holds until `start`. */
+  /**
+   * Stops the app: new calls are refused, runs wait, replicas end after their calls, a roll-out pauses. Holds until `start`;
+   * the roll-out stays paused until somebody resumes it.
+   */
   async stop(change: AppChange): Promise<void> {
     await this.#change(change, async (tx, app) => {
       if (app.stopped_at !== null)
         throw new Fault("conflict", `The app is already stopped, since ${app.stopped_at.toISOString()}.`);
       await setStopped(tx, app.id, true);
+      await pauseRollOut(tx, app.id);
       await recordChange(tx, app, { ...change, action: "app.stop", isStopped: true });
     });
   }

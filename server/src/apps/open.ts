@@ -16,5 +16,5 @@ export async function openApps(
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
-  return { routes, useCases: useCases({ db, sealer, receiver, providers, personChanged }) };
+  return { routes, useCases: useCases({ db, sealer, receiver, providers, personChanged, clock }) };
 }

@@ -17,7 +17,10 @@ export type ReleaseEnd = {
   readonly reason: string;
 };
 
-/** Makes a release live, so that it takes the app's calls, and ends the one before. The caller holds the lock on the app's row. */
+/**
+ * Makes a release live, so that it takes all of the app's calls, and ends the one before and the roll-out under way, which
+ * is finished if it was of this release. The caller holds the lock on the app's row.
+ */
 export async function makeLive(
   tx: Tx,
   given: { readonly appId: AppId; readonly releaseId: ReleaseId; readonly endOfOther: ReleaseEnd },
@@ -44,6 +47,22 @@ export async function makeLive(
       promoted_at: sql<Date>`coalesce(promoted_at, clock_timestamp())`,
     })
     .where("id", "=", releaseId)
+    .execute();
+  await tx
+    .updateTable("roll_outs")
+    .set((set) => ({
+      state: set
+        .case()
+        .when("release_id", "=", releaseId)
+        .then("finished" as const)
+        .else("replaced" as const)
+        .end(),
+      share: set.case().when("release_id", "=", releaseId).then(100).else(set.ref("share")).end(),
+      reason: set.case().when("release_id", "=", releaseId).then(null).else(endOfOther.reason).end(),
+      ...{ step_ends_at: null, step_left_ms: null, ended_at: sql<Date>`clock_timestamp()` },
+    }))
+    .where("app_id", "=", appId)
+    .where("ended_at", "is", null)
     .execute();
   await notify(tx, "apps", appId);
 }

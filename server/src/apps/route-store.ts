@@ -19,6 +19,16 @@ export type RouteRow = {
   readonly status: BuildsTable["status"] | null;
   readonly reason: string | null;
   readonly latest_settings: unknown;
+  /** The roll-out under way; `next_` is of its release. */
+  readonly share: number | null;
+  readonly step_ends_at: Date | null;
+  readonly next_id: ReleaseId | null;
+  readonly next_build_id: BuildId | null;
+  readonly next_settings: unknown;
+  readonly next_origins: unknown;
+  readonly next_base_settings: unknown;
+  /** The release that the latest roll-out took back because it was worse. */
+  readonly refused_id: ReleaseId | null;
 };
 
 /** Selects the apps to read; `everything` overrides the rest. */
@@ -47,6 +57,21 @@ export async function readRoutes(db: Db, selection: RouteSelection): Promise<Rou
     .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.stopped_at", "apps.request"])
     .select("releases.id as release_id")
     .select(["releases.build_id", "releases.settings", "releases.origins", "releases.base_settings"])
+    .leftJoin("roll_outs", "roll_outs.app_id", "apps.id")
+    .leftJoin("releases as next", (join) =>
+      join.onRef("next.id", "=", "roll_outs.release_id").on("roll_outs.ended_at", "is", null),
+    )
+    .select(["roll_outs.share", "roll_outs.step_ends_at", "next.id as next_id", "next.build_id as next_build_id"])
+    .select(["next.settings as next_settings", "next.origins as next_origins"])
+    .select("next.base_settings as next_base_settings")
+    .select((select) =>
+      select
+        .case()
+        .when("roll_outs.is_worse", "=", true)
+        .then(select.ref("roll_outs.release_id"))
+        .end()
+        .as("refused_id"),
+    )
     .select(["latest.status", "latest.reason"])
     .select("latest.settings as latest_settings")
     .where("apps.deleting_at", "is", null);

@@ -26,9 +26,20 @@ export type AppRoute = {
   readonly isStopped?: boolean;
   /** The release that takes calls, with its settings in effect; null: no build has succeeded yet. */
   readonly live: { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly settings: AppSettings } | null;
+  /** The roll-out under way: its release is to get `share` percent of the calls. `stepEndsAt`: null while it is paused. */
+  readonly rollOut?: RouteRollOut | null;
+  /** The release that was taken back last because it was worse. */
+  readonly refusedReleaseId?: ReleaseId | null;
   /** Why the live release cannot take calls: its stored settings cannot be read. */
   readonly unreadable?: string;
   readonly latestBuild: { readonly status: NonNullable<RouteRow["status"]>; readonly reason: string | null } | null;
+};
+
+/** A roll-out, as calls and the scheduler see it. */
+export type RouteRollOut = {
+  readonly release: NonNullable<AppRoute["live"]>;
+  readonly share: number;
+  readonly stepEndsAt: number | null;
 };
 
 export type RoutesOptions = {
@@ -196,6 +207,8 @@ function isSame(left: AppRoute, right: AppRoute): boolean {
   return (
     left.live?.releaseId === right.live?.releaseId &&
     isDeepStrictEqual(left.live?.settings, right.live?.settings) &&
+    isDeepStrictEqual(left.rollOut, right.rollOut) &&
+    left.refusedReleaseId === right.refusedReleaseId &&
     left.unreadable === right.unreadable &&
     left.disableAuth === right.disableAuth &&
     left.restarts === right.restarts &&
@@ -219,12 +232,25 @@ function toRoute(row: RouteRow): AppRoute {
     ...(live instanceof Fault ? { live: null, unreadable: live.message } : { live }),
     disableAuth:
       live === null || live instanceof Fault ? (disableAuth ?? found?.disableAuth) === true : live.settings.disableAuth,
+    rollOut: rollOutOf(row),
+    refusedReleaseId: row.refused_id,
     latestBuild: row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),
   });
 }
 
+/** Null: there is none, or the settings of its release cannot be read; it then gets no calls. */
+function rollOutOf(row: RouteRow): RouteRollOut | null {
+  const { next_settings: settings, next_origins: origins, next_base_settings: base_settings } = row;
+  const { request, next_id: release_id, next_build_id: build_id, share } = row;
+  const release = liveOf({ request, release_id, build_id, settings, origins, base_settings });
+  if (release === null || release instanceof Fault || share === null) return null;
+  return Object.freeze({ release, share, stepEndsAt: row.step_ends_at?.getTime() ?? null });
+}
+
 /** The live release, or why it is unusable: one app must not prevent the others from loading. */
-function liveOf(row: RouteRow): AppRoute["live"] | Fault {
+function liveOf(
+  row: Pick<RouteRow, "request" | "release_id" | "build_id" | "settings" | "origins" | "base_settings">,
+): AppRoute["live"] | Fault {
   const { release_id: releaseId, build_id: buildId } = row;
   if (releaseId === null || buildId === null) return null;
   const release = readReleaseSettings(row);

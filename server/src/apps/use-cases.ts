@@ -1,4 +1,5 @@
 // Creates all use cases of the management API for apps, for the platform and for tests.
+import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { Apps } from "./app.ts";
@@ -10,6 +11,7 @@ import { Containers } from "./containers.ts";
 import { Credentials } from "./credentials.ts";
 import { ProjectList } from "./project-list.ts";
 import { Releases } from "./releases.ts";
+import { RollOuts } from "./roll-outs.ts";
 import { Secrets } from "./secrets.ts";
 import { SettingsChanges } from "./settings-changes.ts";
 
@@ -20,6 +22,7 @@ export type UseCases = {
   readonly builds: Builds;
   readonly releases: Releases;
   readonly containers: Containers;
+  readonly rollOuts: RollOuts;
   readonly secrets: Secrets;
   readonly credentials: Credentials;
   readonly projects: ProjectList;
@@ -30,6 +33,7 @@ export type UseCases = {
 export function useCases(options: {
   readonly db: Db;
   readonly sealer: Sealer;
+  readonly clock?: Clock;
   /** Implemented by `deploy/receive.ts`. */
   readonly receiver: BuildReceiver;
   /** Allowed values of the field provider. */
@@ -37,7 +41,7 @@ export function useCases(options: {
   /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
 }): UseCases {
-  const { db, sealer, receiver, providers, personChanged } = options;
+  const { db, sealer, receiver, providers, personChanged, clock = systemClock } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers }),
     lifecycle: new AppLifecycle({ db }),
@@ -45,6 +49,7 @@ export function useCases(options: {
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
     containers: new Containers({ db }),
+    rollOuts: new RollOuts({ db, clock }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
     projects: new ProjectList({ db, personChanged }),

@@ -1,8 +1,8 @@
-// Promotes a release that passed its trial: release, app, build, the last line of its log and the audit row change in
+// Promotes a release that passed its trial, at once or in the steps of a roll-out: release, app, build, the last line of its log and the audit row change in
 // one transaction, so that a kill at any moment leaves either the old release or the new one live.
 import type { RawBuilder } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
-import { makeLive } from "#apps/release-store.ts";
+import { beginRelease } from "#apps/roll-out-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -34,12 +34,16 @@ export async function promote(
     if (given.over !== undefined && app?.live_release_id !== given.over)
       throw new BuildStopped("cancelled", replacedText);
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
-    const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
-    await makeLive(tx, { appId, releaseId, endOfOther });
-    // A reader of the line may call the app at once.
     const at = parts.clock.now();
     const isStopped = app !== undefined && app.stopped_at !== null;
+    // No calls have to move from one release to the other while the app is stopped.
+    const asked = (app?.request as { readonly rollOutDurationSeconds?: number | null } | undefined)
+      ?.rollOutDurationSeconds;
+    const durationSeconds = isStopped ? 0 : (asked ?? release.settings.rollOutDurationSeconds);
+    const liveReleaseId = app?.live_release_id ?? null;
+    await beginRelease(tx, { appId, releaseId, liveReleaseId, durationSeconds, nowMs: at });
     const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
+    // A reader of the line may call the app at once.
     await addBuildLines(tx, buildId, [{ at, stage: "release", stream: "platform", line }]);
     await record(tx, {
       projectId,

@@ -1,7 +1,7 @@
 // Queries for the lines that apps print.
 import { sql } from "kysely";
 import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
-import type { Db } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** One line as it arrives. `at`: milliseconds since the epoch. */
@@ -37,19 +37,22 @@ export type AppLineCursor = { readonly at: number; readonly id: number };
 
 /** Inserts lines in order, in one transaction with a notification for each app. */
 export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise<void> {
-  await db.transaction().execute(async (tx) => {
-    const rows = lines.map((line) => ({
-      project_id: line.projectId,
-      app_id: line.appId,
-      replica_id: line.replicaId,
-      run_id: line.runId,
-      at: new Date(line.at),
-      stream: line.stream,
-      line: line.text,
-    }));
-    await tx.insertInto("app_logs").values(rows).execute();
-    for (const appId of new Set(lines.map((line) => line.appId))) await notify(tx, "app_logs", appId);
-  });
+  await db.transaction().execute((tx) => addAppLines(tx, lines));
+}
+
+/** Like `insertAppLines`, in the caller's transaction. */
+export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<void> {
+  const rows = lines.map((line) => ({
+    project_id: line.projectId,
+    app_id: line.appId,
+    replica_id: line.replicaId,
+    run_id: line.runId,
+    at: new Date(line.at),
+    stream: line.stream,
+    line: line.text,
+  }));
+  await tx.insertInto("app_logs").values(rows).execute();
+  for (const appId of new Set(lines.map((line) => line.appId))) await notify(tx, "app_logs", appId);
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault, type FaultCode } from "#lib/fault.ts";
-import { newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import { newRunId, type AppId, type ReleaseId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Tally } from "#lib/tally.ts";
 import type { Origin, TrustedProxies } from "#lib/trusted-proxies.ts";
@@ -26,6 +26,7 @@ import { CallTimes, CallMeter } from "./call-meter.ts";
 import { NodeClient } from "./node-client.ts";
 import { readPlatformFields } from "./platform-fields.ts";
 import type { PlainRequest } from "./plain-request.ts";
+import type { ReleaseTally } from "./release-tally.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
 import { aboutRun, RunClient, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
@@ -184,6 +185,11 @@ export class Proxy implements DemandSource, Occupancy {
     if (meter === undefined) return noDemand;
     const { running, waiting, lastActiveAtMs, receivedTotal } = meter;
     return { running, waiting, lastActiveAtMs, receivedTotal, runMs: meter.runMs(this.#clock.monotonicMs()) };
+  }
+
+  /** The calls of a release since its first replica; undefined: it has had none. */
+  tallyOf(appId: AppId, releaseId: ReleaseId): ReleaseTally | undefined {
+    return this.#apps.get(appId)?.tallyOf(releaseId);
   }
 
   running(replicaId: ReplicaId): number {

@@ -126,7 +126,8 @@ export class Execution implements ActiveRun, RunWatcher {
     const { runId, epoch } = this.work;
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
     const askedMs = clock.monotonicMs();
-    const isStarted = await settlement.start({ runId, epoch, replicaId: replica.replicaId });
+    const { replicaId, releaseId } = replica;
+    const isStarted = await settlement.start({ runId, epoch, replicaId, releaseId });
     // The lease is lost, or a cancel request has not arrived here: the guarded write of the end tells which.
     if (!isStarted) this.#isCancelled = true;
     // This process stalled for so long that another may have taken over and sent the run.

@@ -36,6 +36,8 @@ export type RunRow = {
   readonly at_micros: number;
   readonly replica_started_at: Date | null;
   readonly region: string | null;
+  /** The number of the release that ran each start, in order. */
+  readonly releases: readonly number[];
 };
 
 /** Which runs of an app a page shows. Excludes `from` itself. */
@@ -119,20 +121,22 @@ export async function readResult(db: Db, runId: RunId): Promise<KeptResult | und
 const runColumns = sql`
   id, true as is_async, app_id, state, method, path, client_address, replica_id, attempt, status_code, reason,
   webhook_endpoint, accepted_at, queued_at, started_at, ended_at, cancel_requested_at, redriven_as,
-  false as is_websocket, null::real as line_ms, null::real as total_ms`;
+  false as is_websocket, null::real as line_ms, null::real as total_ms, started_release_ids as release_ids`;
 
 const callColumns = sql`
   id, false as is_async, app_id, state, method, path, client_address, replica_id, 1::smallint as attempt, status_code,
   reason, webhook_endpoint, received_at as accepted_at, null::timestamptz as queued_at,
   null::timestamptz as started_at, ended_at, null::timestamptz as cancel_requested_at, null::uuid as redriven_as,
-  is_websocket, line_ms, total_ms`;
+  is_websocket, line_ms, total_ms, case when replica_id is not null then array[release_id] else '{}' end as release_ids`;
 
 /** Rows of both kinds in order, with the known data of their replicas. */
 function shown(rows: RawBuilder<unknown>, limit: number): RawBuilder<RunRow> {
   return sql<RunRow>`
     with page as (select * from (${rows}) as found order by accepted_at desc, id desc limit ${limit})
     select page.*, (extract(epoch from page.accepted_at) * 1000000)::bigint as at_micros,
-           replicas.started_at as replica_started_at, replicas.region
+           replicas.started_at as replica_started_at, replicas.region,
+           (select coalesce(json_agg(releases.number order by place), '[]')
+              from unnest(release_ids) with ordinality as starts (id, place) join releases using (id)) as releases
       from page left join replicas on replicas.id = page.replica_id
      order by page.accepted_at desc, page.id desc`;
 }

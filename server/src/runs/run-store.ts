@@ -54,7 +54,7 @@ export type RunWork = HeldRun & {
 export type OrphanRun = RunWork & { readonly replicaId: ReplicaId | null; readonly isCancelRequested: boolean };
 
 /** An attempt that is about to be sent. */
-export type RunStart = HeldRun & { readonly replicaId: ReplicaId };
+export type RunStart = HeldRun & { readonly replicaId: ReplicaId; readonly releaseId: ReleaseId };
 
 /** The end of a run. */
 export type RunEnd = HeldRun & {
@@ -145,9 +145,11 @@ export class RunStore {
   async start(starts: readonly RunStart[]): Promise<boolean[]> {
     const { rows } = await sql<Written>`
       update runs set state = 'running', replica_id = given.replica_id, started_at = clock_timestamp(),
-             attempt = attempt + (state = 'queued')::int, starts = starts + (state = 'queued')::int, lease_until = ${this.#until()}
+             attempt = attempt + (state = 'queued')::int, starts = starts + (state = 'queued')::int, lease_until = ${this.#until()},
+             started_release_ids[starts + (state = 'queued')::int] = given.release_id
         from unnest(${starts.map((one) => one.runId)}::uuid[], ${starts.map((one) => one.epoch)}::bigint[],
-                    ${starts.map((one) => one.replicaId)}::text[]) as given (id, epoch, replica_id)
+                    ${starts.map((one) => one.replicaId)}::text[], ${starts.map((one) => one.releaseId)}::uuid[])
+               as given (id, epoch, replica_id, release_id)
        where runs.id = given.id and ${this.#isHeld()} and state in ('queued', 'running')
          and cancel_requested_at is null
       returning runs.id, lease_epoch as epoch`.execute(this.#db);

@@ -2,7 +2,7 @@
 // difference, and publishes the result to the proxy. Never waits.
 import type { Driver } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
 import { waitReason, type AppState, type RouteSource, type SchedulerRoute, type ServedRelease } from "./app-state.ts";
 import type { Counters } from "./counters.ts";
@@ -15,7 +15,7 @@ import type { ReplicaRunner } from "./replica-runner.ts";
 import { chooseCompute, gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
-import { currentStarts, isOf, isServing, isStarting, viewOf } from "./served-releases.ts";
+import { currentStarts, isOf, isServing, isStarting, viewOf, type ReleaseService } from "./served-releases.ts";
 import { countWhileMoving, divide } from "./shares.ts";
 import type { Utilization } from "./utilization.ts";
 import {
@@ -109,6 +109,19 @@ export class AppReconciler {
     if (isLive) state.starts = starts;
     else state.rollOutStarts = starts;
     this.#options.again(replica.appId, Math.max(0, starts.retryAtMs - nowMs));
+  }
+
+  /** How a release that is served does. */
+  serviceOf(appId: AppId, releaseId: ReleaseId): ReleaseService {
+    const state = this.states.get(appId);
+    const starts = [state?.starts, state?.rollOutStarts].find((record) => record?.releaseId === releaseId);
+    const own = this.#parts.fleet.ofApp(appId).filter((replica) => isOf(replica, { releaseId }));
+    return {
+      serving: own.filter(isServing).length,
+      unready: own.filter((replica) => replica.state === "ready" && !isServing(replica)).length,
+      failedStarts: starts?.failures ?? 0,
+      startReason: starts?.reason ?? null,
+    };
   }
 
   /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */

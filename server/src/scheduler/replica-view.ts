@@ -66,6 +66,13 @@ export class ReplicaView {
     return this.#apps.get(appId)?.shares ?? null;
   }
 
+  /** The part of the app's calls that a release gets now, from 0 to 1. */
+  weightOf(appId: AppId, releaseId: ReleaseId): number {
+    const shares = this.shares(appId);
+    if (shares !== null) return shares.find((share) => share.releaseId === releaseId)?.weight ?? 0;
+    return this.ready(appId)[0]?.releaseId === releaseId ? 1 : 0;
+  }
+
   /** Why waiting is useless now; undefined while a replica is ready, starting, or about to start. */
   failure(appId: AppId): StartFailure | undefined {
     return this.#apps.get(appId)?.failure;

@@ -4,7 +4,7 @@
 import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
@@ -20,6 +20,7 @@ import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
+import type { ReleaseService } from "./served-releases.ts";
 import { RowWriter } from "./row-writer.ts";
 import { ScalingKeeper } from "./scaling-state.ts";
 import { writeHeartbeats, heartbeatIntervalMs } from "./heartbeat.ts";
@@ -220,6 +221,11 @@ export class Scheduler implements TrialStarter {
   /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
   waitReason(appId: AppId): string | undefined {
     return this.#look.waitReason(appId);
+  }
+
+  /** How a release that is served does. */
+  serviceOf(appId: AppId, releaseId: ReleaseId): ReleaseService {
+    return this.#look.serviceOf(appId, releaseId);
   }
 
   /** Number of replicas in each state, over all apps. */

@@ -6,6 +6,17 @@ import type { Replica } from "./replica.ts";
 import type { AppReplicas, StartFailure } from "./replica-view.ts";
 import { isOver, type StartRecord } from "./start-record.ts";
 
+/** How the replicas of a release do. */
+export type ReleaseService = {
+  /** Replicas that take calls. */
+  readonly serving: number;
+  /** Replicas that run and are not ready for calls. */
+  readonly unready: number;
+  /** Starts that failed in a row, and the reason of the latest. */
+  readonly failedStarts: number;
+  readonly startReason: string | null;
+};
+
 /** True when the replica belongs to the release. */
 export function isOf(replica: Replica, { releaseId }: Pick<ServedRelease, "releaseId">): boolean {
   return replica.release.releaseId === releaseId;

@@ -733,6 +733,31 @@ CREATE INDEX replicas_alive ON public.replicas USING btree (app_id) WHERE (stopp
 CREATE INDEX replicas_by_app ON public.replicas USING btree (app_id, created_at DESC);
 CREATE INDEX replicas_to_meter ON public.replicas USING btree (project_id, id) WHERE ((started_at IS NOT NULL) AND (NOT is_metered));
 
+create table roll_outs (
+  app_id text not null,
+  release_id uuid not null,
+  from_release_id uuid not null,
+  state text not null,
+  duration_seconds double precision not null,
+  share integer not null,
+  step_ends_at timestamp with time zone,
+  step_left_ms integer,
+  is_worse boolean not null default false,
+  reason text,
+  started_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  constraint roll_outs_pkey PRIMARY KEY (app_id),
+  constraint roll_outs_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  constraint roll_outs_duration_seconds_check CHECK ((duration_seconds > (0)::double precision)),
+  constraint roll_outs_end CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['running'::text, 'paused'::text])))),
+  constraint roll_outs_from_release_id_fkey FOREIGN KEY (from_release_id) REFERENCES releases(id) ON DELETE CASCADE,
+  constraint roll_outs_left CHECK (((step_left_ms IS NOT NULL) = (state = 'paused'::text))),
+  constraint roll_outs_release_id_fkey FOREIGN KEY (release_id) REFERENCES releases(id) ON DELETE CASCADE,
+  constraint roll_outs_share_check CHECK (((share >= 20) AND (share <= 100))),
+  constraint roll_outs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'paused'::text, 'finished'::text, 'taken_back'::text, 'replaced'::text]))),
+  constraint roll_outs_step CHECK (((step_ends_at IS NOT NULL) = (state = 'running'::text)))
+);
+
 create table run_keys (
   app_id text not null,
   key text not null,
@@ -792,6 +817,7 @@ create table runs (
   lease_epoch bigint not null default 0,
   lease_until timestamp with time zone,
   starts integer not null default 0,
+  started_release_ids uuid[] not null default '{}'::uuid[],
   constraint runs_pkey PRIMARY KEY (id),
   constraint runs_check CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['pending'::text, 'queued'::text, 'running'::text])))),
   constraint runs_check1 CHECK (((lease_holder IS NOT NULL) = (state = ANY (ARRAY['queued'::text, 'running'::text])))),

@@ -511,6 +511,21 @@ export type ReplicasTable = {
   is_trial: Generated<boolean>;
 };
 
+export type RollOutsTable = {
+  app_id: AppId;
+  release_id: ReleaseId;
+  from_release_id: ReleaseId;
+  state: "running" | "paused" | "finished" | "taken_back" | "replaced";
+  duration_seconds: number;
+  share: number;
+  step_ends_at: Date | null;
+  step_left_ms: number | null;
+  is_worse: Generated<boolean>;
+  reason: string | null;
+  started_at: Date;
+  ended_at: Date | null;
+};
+
 export type RunKeysTable = {
   app_id: AppId;
   key: string;
@@ -563,6 +578,7 @@ export type RunsTable = {
   lease_epoch: Generated<number>;
   lease_until: Date | null;
   starts: Generated<number>;
+  started_release_ids: Generated<string[]>;
 };
 
 export type SecretsTable = {
@@ -792,6 +808,7 @@ export type Tables = {
   projects: ProjectsTable;
   releases: ReleasesTable;
   replicas: ReplicasTable;
+  roll_outs: RollOutsTable;
   run_keys: RunKeysTable;
   run_requests: RunRequestsTable;
   run_results: RunResultsTable;

@@ -24,6 +24,7 @@ import type { People } from "#people/people.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import "./checked-answers.ts";
+import { noConditions } from "./conditions.ts";
 import { openManagement, type ManagementOptions } from "./management-parts.ts";
 import { makePerson } from "./person.ts";
 
@@ -113,6 +114,7 @@ export async function startManagementApi(
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
     health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: options.waitReason ?? (() => undefined),
+    conditionsOf: noConditions,
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
   await api.ready();

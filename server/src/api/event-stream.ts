@@ -1,0 +1,76 @@
+// Server-sent events over a connection that is taken from fastify: comments keep an idle connection open, a client that
+// reads nothing is disconnected, and the stream ends with the platform.
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { Log } from "#lib/log.ts";
+import type { ApiCall } from "./call.ts";
+
+export type StreamParts = {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Aborted when the platform stops. */
+  readonly stopping: AbortSignal;
+};
+
+/** Sends events until it resolves; `send` takes whole events. `signal` aborts when the client or the platform is gone. */
+export type SendEvents = (send: (text: string) => Promise<void>, signal: AbortSignal) => Promise<void>;
+
+/** Well below the idle timeouts of common proxies (30 s and more). */
+const heartbeatMs = 15_000;
+/** A client that reads nothing for this long is disconnected. */
+const drainWaitMs = 60_000;
+
+/** True when the caller asks for live events. */
+export function wantsEvents({ request, query }: ApiCall): boolean {
+  if (request.method !== "GET") return false;
+  return query["follow"] === true || /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
+}
+
+/** Takes over the connection; resolves at the end of the stream, never rejects. */
+export async function streamEvents(call: ApiCall, parts: StreamParts, sendEvents: SendEvents): Promise<undefined> {
+  const { request, reply } = call;
+  reply.hijack();
+  const response = reply.raw;
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) response.setHeader(name, value);
+  }
+  response.writeHead(200, {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-store",
+    "x-accel-buffering": "no",
+  });
+  const gone = new AbortController();
+  response.once("close", () => gone.abort(new Error("the client is gone")));
+  const signal = AbortSignal.any([gone.signal, parts.stopping]);
+  const heartbeat = startHeartbeat(response, parts.clock);
+  try {
+    // The first bytes tell the client that it is connected, even before the first event.
+    await write(response, ": connected\n\n", signal);
+    await sendEvents((text) => write(response, text, signal), signal);
+  } catch (error) {
+    // A caller who has lost the right is told on the next request.
+    if (!signal.aborted && !(error instanceof Fault))
+      parts.log.error({ err: error, requestId: request.id }, "a live stream of events broke");
+  } finally {
+    heartbeat.stop();
+    response.end();
+  }
+  return undefined;
+}
+
+async function write(response: ServerResponse, text: string, signal: AbortSignal): Promise<void> {
+  if (signal.aborted || response.write(text)) return;
+  await once(response, "drain", { signal: AbortSignal.any([signal, AbortSignal.timeout(drainWaitMs)]) });
+}
+
+function startHeartbeat(response: ServerResponse, clock: Clock): { stop(): void } {
+  let cancel = (): void => undefined;
+  const beat = (): void => {
+    if (!response.writableNeedDrain) response.write(": still here\n\n");
+    cancel = clock.after(heartbeatMs, beat);
+  };
+  cancel = clock.after(heartbeatMs, beat);
+  return { stop: () => cancel() };
+}

@@ -1,0 +1,80 @@
+// Roll-outs: read, follow live, pause, resume, finish, take back.
+import type { z } from "zod";
+import type { rollOut } from "@slipway/contract/roll-out-answers.ts";
+import type { RollOuts, RollOutOrder } from "#apps/roll-outs.ts";
+import type { RollOutRow } from "#apps/roll-out-store.ts";
+import type { Conditions, ReleaseCondition } from "#deploy/worse.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
+import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { streamEvents, wantsEvents, type StreamParts } from "./event-stream.ts";
+
+type Parts = StreamParts & {
+  readonly rollOuts: RollOuts;
+  /** How the releases of a roll-out do now. */
+  readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
+};
+type Answer = z.infer<typeof rollOut>;
+type Ids = "getRollOut" | "pauseRollOut" | "resumeRollOut" | "finishRollOut" | "cancelRollOut";
+
+/** Changes are shown within this time. */
+const lookMs = 500;
+
+/** Route handlers for roll-outs; a followed one takes over its connection. */
+export function rollOutHandlers(parts: Parts): Record<Ids, Handler> {
+  const { rollOuts, conditionsOf } = parts;
+  const refOf = (call: ApiCall) => ({ projectId: projectOf(call), appId: appOf(call) });
+  const shown = (call: ApiCall, row: RollOutRow): Answer => {
+    const { release_id: next, from_release_id: old } = row;
+    return show(row, conditionsOf(appOf(call), { old, next }));
+  };
+  const read = async (call: ApiCall): Promise<Answer> => shown(call, await rollOuts.get(refOf(call)));
+  const ordered =
+    (order: RollOutOrder): Handler =>
+    async (call) =>
+      shown(call, await rollOuts.order(refOf(call), order, call.by));
+  return {
+    async getRollOut(call) {
+      const now = await read(call);
+      return wantsEvents(call) ? await follow(call, parts, () => read(call)) : now;
+    },
+    pauseRollOut: ordered("pause"),
+    resumeRollOut: ordered("resume"),
+    finishRollOut: ordered("finish"),
+    cancelRollOut: ordered("cancel"),
+  };
+}
+
+async function follow(call: ApiCall, parts: Parts, read: () => Promise<Answer>): Promise<undefined> {
+  return await streamEvents(call, parts, async (send, signal) => {
+    let last = "";
+    for (;;) {
+      await call.admit();
+      const now = await read();
+      const text = JSON.stringify(now);
+      if (text !== last) await send(`data: ${text}\n\n`);
+      if (now.endedAt !== null) return await send(`event: end\ndata: ${text}\n\n`);
+      last = text;
+      await parts.clock.sleep(lookMs, signal);
+    }
+  });
+}
+
+function show(row: RollOutRow, { old, next, weight }: Conditions): Answer {
+  return {
+    state: row.state,
+    release: row.number,
+    fromRelease: row.from_number,
+    share: row.share,
+    currentShare: Math.round(weight * 100),
+    durationSeconds: row.duration_seconds,
+    calls: { release: callsOf(next), fromRelease: callsOf(old) },
+    startedAt: row.started_at.toISOString(),
+    nextStepAt: row.step_ends_at?.toISOString() ?? null,
+    endedAt: row.ended_at?.toISOString() ?? null,
+    reason: row.reason,
+  };
+}
+
+function callsOf({ calls, failures }: ReleaseCondition): Answer["calls"]["release"] {
+  return { calls, failures };
+}

@@ -1,0 +1,180 @@
+// Queries on roll-outs, one row for each app: the latest. Everything that changes one holds the lock on the app's row, so
+// that of two changes at once one wins.
+import { sql } from "kysely";
+import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import type { RollOutsTable } from "#store/tables.ts";
+import { lockApp } from "./app-store.ts";
+import { makeLive, type ReleaseEnd } from "./release-store.ts";
+
+/** A roll-out that has not ended. */
+export type CurrentRollOut = {
+  readonly appId: AppId;
+  readonly projectId: ProjectId;
+  readonly name: string;
+  readonly releaseId: ReleaseId;
+  readonly state: "running" | "paused";
+  readonly durationSeconds: number;
+  readonly share: number;
+  readonly stepEndsAt: Date | null;
+  readonly stepLeftMs: number | null;
+};
+
+/** The latest roll-out of an app, with the numbers of its releases. */
+export type RollOutRow = Pick<
+  RollOutsTable,
+  "state" | "share" | "duration_seconds" | "reason" | "release_id" | "from_release_id"
+> & {
+  readonly number: number;
+  readonly from_number: number;
+  readonly started_at: Date;
+  readonly step_ends_at: Date | null;
+  readonly ended_at: Date | null;
+};
+
+/** The share of the first step, and by how much each further one grows, in percent. */
+export const stepShare = 20;
+
+/** Time of one of the five steps. */
+export function stepMs(durationSeconds: number): number {
+  return (durationSeconds * 1000 * stepShare) / 100;
+}
+
+/**
+ * Lets a release take calls: at once, or, beside a live release and with a duration, in steps. Ends an earlier roll-out of
+ * the app. The caller holds the lock on the app's row.
+ */
+export async function beginRelease(
+  tx: Tx,
+  given: {
+    readonly appId: AppId;
+    readonly releaseId: ReleaseId;
+    readonly liveReleaseId: ReleaseId | null;
+    readonly durationSeconds: number;
+    readonly nowMs: number;
+  },
+): Promise<void> {
+  const { appId, releaseId, liveReleaseId, durationSeconds, nowMs } = given;
+  const endOfOther: ReleaseEnd = { state: "replaced", reason: "A newer release took its place." };
+  if (durationSeconds === 0 || liveReleaseId === null || liveReleaseId === releaseId) {
+    return await makeLive(tx, { appId, releaseId, endOfOther });
+  }
+  await endRolledOut(tx, appId, endOfOther);
+  await tx
+    .updateTable("releases")
+    .set({ state: "rolling_out", promoted_at: sql<Date>`coalesce(promoted_at, clock_timestamp())` })
+    .set({ end_reason: null, ended_at: null })
+    .where("id", "=", releaseId)
+    .execute();
+  const row = {
+    release_id: releaseId,
+    from_release_id: liveReleaseId,
+    ...{ state: "running" as const, duration_seconds: durationSeconds, share: stepShare },
+    ...{ started_at: new Date(nowMs), step_ends_at: new Date(nowMs + stepMs(durationSeconds)) },
+    ...{ step_left_ms: null, is_worse: false, reason: null, ended_at: null },
+  };
+  await tx
+    .insertInto("roll_outs")
+    .values({ app_id: appId, ...row })
+    .onConflict((conflict) => conflict.column("app_id").doUpdateSet(row))
+    .execute();
+  await notify(tx, "apps", appId);
+}
+
+/** Locks the app and returns its roll-out; null: none is under way; undefined: there is no such app. */
+export async function lockRollOut(
+  tx: Tx,
+  { appId, projectId }: { readonly appId: AppId; readonly projectId?: ProjectId },
+): Promise<CurrentRollOut | null | undefined> {
+  const app = await lockApp(tx, appId);
+  if (app === undefined || app.deleting_at !== null) return undefined;
+  if (projectId !== undefined && app.project_id !== projectId) return undefined;
+  const row = await tx
+    .selectFrom("roll_outs")
+    .selectAll()
+    .where("app_id", "=", appId)
+    .where("ended_at", "is", null)
+    .executeTakeFirst();
+  if (row === undefined || (row.state !== "running" && row.state !== "paused")) return null;
+  return {
+    ...{ appId, projectId: app.project_id, name: app.name, releaseId: row.release_id, state: row.state },
+    ...{ durationSeconds: row.duration_seconds, share: row.share },
+    ...{ stepEndsAt: row.step_ends_at, stepLeftMs: row.step_left_ms },
+  };
+}
+
+/** Changes the roll-out under way. The caller holds the lock. */
+export async function moveRollOut(
+  tx: Tx,
+  appId: AppId,
+  change: Pick<CurrentRollOut, "state" | "share" | "stepEndsAt" | "stepLeftMs">,
+): Promise<void> {
+  await tx
+    .updateTable("roll_outs")
+    .set({ state: change.state, share: change.share })
+    .set({ step_ends_at: change.stepEndsAt, step_left_ms: change.stepLeftMs })
+    .where("app_id", "=", appId)
+    .where("ended_at", "is", null)
+    .execute();
+  await notify(tx, "apps", appId);
+}
+
+/** Takes the new release back: all calls go to the live one again. The caller holds the lock. */
+export async function takeBackRollOut(
+  tx: Tx,
+  { appId }: Pick<CurrentRollOut, "appId">,
+  given: { readonly reason: string; readonly isWorse: boolean },
+): Promise<void> {
+  const { reason, isWorse } = given;
+  await tx
+    .updateTable("roll_outs")
+    .set({ state: "taken_back", reason, is_worse: isWorse, ...over })
+    .where("app_id", "=", appId)
+    .where("ended_at", "is", null)
+    .execute();
+  await endRolledOut(tx, appId, { state: "taken_back", reason });
+  await notify(tx, "apps", appId);
+}
+
+/** Pauses a roll-out under way; does nothing when there is none. The caller holds the lock on the app's row. */
+export async function pauseRollOut(tx: Tx, appId: AppId): Promise<void> {
+  await tx
+    .updateTable("roll_outs")
+    .set({ state: "paused", step_ends_at: null })
+    .set({ step_left_ms: sql<number>`greatest(0, extract(epoch from step_ends_at - clock_timestamp()) * 1000)` })
+    .where("app_id", "=", appId)
+    .where("state", "=", "running")
+    .execute();
+}
+
+/** The latest roll-out of an app, ended or not. */
+export async function readRollOut(
+  db: Db,
+  ref: { readonly appId: AppId; readonly projectId: ProjectId },
+): Promise<RollOutRow | undefined> {
+  return await db
+    .selectFrom("roll_outs")
+    .innerJoin("apps", "apps.id", "roll_outs.app_id")
+    .innerJoin("releases", "releases.id", "roll_outs.release_id")
+    .innerJoin("releases as before", "before.id", "roll_outs.from_release_id")
+    .select(["roll_outs.state", "roll_outs.share", "roll_outs.duration_seconds", "roll_outs.reason"])
+    .select(["roll_outs.release_id", "roll_outs.from_release_id", "roll_outs.started_at", "roll_outs.step_ends_at"])
+    .select(["roll_outs.ended_at", "releases.number", "before.number as from_number"])
+    .where("apps.id", "=", ref.appId)
+    .where("apps.project_id", "=", ref.projectId)
+    .where("apps.deleting_at", "is", null)
+    .executeTakeFirst();
+}
+
+const over = { step_ends_at: null, step_left_ms: null, ended_at: sql<Date>`clock_timestamp()` };
+
+/** Ends the release that is being rolled out. */
+async function endRolledOut(tx: Tx, appId: AppId, { state, reason }: ReleaseEnd): Promise<void> {
+  await tx
+    .updateTable("releases")
+    .set({ state, end_reason: reason, ended_at: sql<Date>`clock_timestamp()` })
+    .where("app_id", "=", appId)
+    .where("state", "=", "rolling_out")
+    .execute();
+}

@@ -1,0 +1,102 @@
+// Roll-outs for the API: read, pause, resume, finish at once, take back.
+import type { AuditAction } from "@slipway/contract/words.ts";
+import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
+import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { noSuchApp } from "./app-store.ts";
+import { makeLive } from "./release-store.ts";
+import {
+  lockRollOut,
+  moveRollOut,
+  readRollOut,
+  stepMs,
+  takeBackRollOut,
+  type CurrentRollOut,
+  type RollOutRow,
+} from "./roll-out-store.ts";
+
+type AppRef = { readonly appId: AppId; readonly projectId: ProjectId };
+
+/** What a person can do with a roll-out. */
+export type RollOutOrder = "pause" | "resume" | "finish" | "cancel";
+
+const takenBack = "Its roll-out was taken back.";
+
+/** Roll-outs of apps. */
+export class RollOuts {
+  readonly #db: Db;
+  readonly #clock: Clock;
+
+  constructor(options: { readonly db: Db; readonly clock: Clock }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+  }
+
+  /** The latest roll-out of an app. Throws `Fault("not_found")` when there was none. */
+  async get(ref: AppRef): Promise<RollOutRow> {
+    const row = await readRollOut(this.#db, ref);
+    if (row !== undefined) return row;
+    const message = `The app ${ref.appId} has had no roll-out: its releases went live at once (rollOutDurationSeconds is 0), or it does not exist.`;
+    throw new Fault("not_found", message);
+  }
+
+  /** Carries out an order. Throws `Fault("not_found" | "conflict")`: another change came first, or there is nothing to do. */
+  async order(ref: AppRef, order: RollOutOrder, by: By): Promise<RollOutRow> {
+    await this.#db.transaction().execute(async (tx) => {
+      const rollOut = await lockRollOut(tx, ref);
+      if (rollOut === undefined) throw noSuchApp(ref.appId);
+      if (rollOut === null) throw new Fault("conflict", `No roll-out of the app ${ref.appId} is under way.`);
+      await carryOut(tx, rollOut, order, this.#clock.now());
+      await recordRollOut(tx, rollOut, { action: actions[order], by });
+    });
+    return await this.get(ref);
+  }
+}
+
+const actions = {
+  pause: "rollout.pause",
+  resume: "rollout.resume",
+  finish: "rollout.finish",
+  cancel: "rollout.take_back",
+} as const satisfies Record<RollOutOrder, AuditAction>;
+
+/** Ends a roll-out that has reached all its shares, or is not to wait for them. The caller holds the lock. */
+export async function finishRollOut(tx: Tx, { appId, releaseId }: CurrentRollOut): Promise<void> {
+  const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
+  await makeLive(tx, { appId, releaseId, endOfOther });
+}
+
+/** Records an action on a roll-out. */
+export async function recordRollOut(
+  tx: Tx,
+  { projectId, appId, name, releaseId, share }: CurrentRollOut,
+  given: { readonly action: AuditAction; readonly by: By; readonly reason?: string },
+): Promise<void> {
+  const { action, by, reason } = given;
+  const why = reason === undefined ? {} : { reason: { new: reason } };
+  const changes = { releaseId: { new: releaseId }, share: { new: share }, ...why };
+  await record(tx, { projectId, action, by, resource: { type: "app", id: appId, name }, changes });
+}
+
+async function carryOut(tx: Tx, rollOut: CurrentRollOut, order: RollOutOrder, nowMs: number): Promise<void> {
+  const { appId, state, share, stepEndsAt, stepLeftMs, durationSeconds } = rollOut;
+  switch (order) {
+    case "pause": {
+      if (state === "paused") throw new Fault("conflict", `The roll-out of the app ${appId} is already paused.`);
+      const leftMs = Math.max(0, (stepEndsAt?.getTime() ?? nowMs) - nowMs);
+      return await moveRollOut(tx, appId, { state: "paused", share, stepEndsAt: null, stepLeftMs: Math.round(leftMs) });
+    }
+    case "resume": {
+      if (state === "running") throw new Fault("conflict", `The roll-out of the app ${appId} is not paused.`);
+      const endsAt = new Date(nowMs + (stepLeftMs ?? stepMs(durationSeconds)));
+      return await moveRollOut(tx, appId, { state: "running", share, stepEndsAt: endsAt, stepLeftMs: null });
+    }
+    case "finish":
+      return await finishRollOut(tx, rollOut);
+    case "cancel":
+      return await takeBackRollOut(tx, rollOut, { reason: takenBack, isWorse: false });
+  }
+}

@@ -1,0 +1,127 @@
+// Moves roll-outs on: a step when its time is over, the end after the last one; and takes a release back that is clearly
+// worse than the one before. Everything that counts is in rows: a platform that starts again goes on with the step it finds,
+// and compares the releases anew.
+import type { AppRoute, RouteRollOut } from "#apps/routes.ts";
+import { lockRollOut, moveRollOut, stepMs, stepShare, takeBackRollOut } from "#apps/roll-out-store.ts";
+import { finishRollOut, recordRollOut } from "#apps/roll-outs.ts";
+import { platformActor } from "#audit/actor.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
+import type { Lifecycle } from "#lib/lifecycle.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import { addAppLines } from "#logs/app-log-store.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { compared, newComparison, worseBecause, type Comparison, type Conditions } from "./worse.ts";
+
+export type RollOutLoopParts = {
+  readonly db: Db;
+  readonly routes: { all(): Iterable<AppRoute>; refresh(appId: AppId): Promise<void> };
+  /** How the releases of an app do now; scheduler and proxy know it. */
+  readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** A turn without a step that is due reads only memory. */
+const intervalMs = 500;
+
+type Watched = { readonly releaseId: ReleaseId; readonly comparison: Comparison };
+
+/** Moves all roll-outs on from now on; stops with the platform. */
+export function startRollOuts(parts: RollOutLoopParts & { readonly lifecycle: Lifecycle }): void {
+  const { clock, log, lifecycle } = parts;
+  const watched = new Map<AppId, Watched>();
+  const turn = (): Promise<void> => lookAtAll(parts, watched);
+  const loop = new Loop({ name: "roll-outs", intervalMs, turn, clock, log });
+  loop.start();
+  lifecycle.onClose("roll-outs", () => loop.stop());
+}
+
+async function lookAtAll(parts: RollOutLoopParts, watched: Map<AppId, Watched>): Promise<void> {
+  const active = new Map([...parts.routes.all()].flatMap((route) => (route.rollOut ? [[route.appId, route]] : [])));
+  for (const appId of watched.keys()) if (!active.has(appId)) watched.delete(appId);
+  for (const [appId, { live, rollOut }] of active) {
+    if (live === null || !rollOut) continue;
+    try {
+      if (await lookAt(parts, watched, { appId, live, rollOut })) await parts.routes.refresh(appId);
+    } catch (error) {
+      // The next turn tries again; the roll-outs of other apps go on.
+      parts.log.error({ err: error, appId }, "a roll-out could not be moved on");
+    }
+  }
+}
+
+/** True when the roll-out has changed. */
+async function lookAt(
+  parts: RollOutLoopParts,
+  watched: Map<AppId, Watched>,
+  { appId, live, rollOut }: { appId: AppId; live: NonNullable<AppRoute["live"]>; rollOut: RouteRollOut },
+): Promise<boolean> {
+  const { clock } = parts;
+  const { releaseId } = rollOut.release;
+  const conditions = parts.conditionsOf(appId, { old: live.releaseId, next: releaseId });
+  const before = watched.get(appId);
+  const comparison =
+    before?.releaseId === releaseId
+      ? compared(before.comparison, conditions, clock.monotonicMs())
+      : newComparison(conditions);
+  watched.set(appId, { releaseId, comparison });
+  const reason = worseBecause(comparison, clock.monotonicMs());
+  if (reason !== null) return await takeBack(parts, { appId, releaseId }, reason);
+  const { serving, unready, failedStarts } = conditions.next;
+  // More calls than it can take would only go to the other release.
+  const isHeldUp = serving === 0 && (unready > 0 || failedStarts > 0);
+  if (rollOut.stepEndsAt === null || clock.now() < rollOut.stepEndsAt || isHeldUp) return false;
+  return await moveOn(parts, { appId, releaseId });
+}
+
+type Of = { readonly appId: AppId; readonly releaseId: ReleaseId };
+
+async function moveOn({ db, clock }: RollOutLoopParts, { appId, releaseId }: Of): Promise<boolean> {
+  return await db.transaction().execute(async (tx) => {
+    const rollOut = await lockRollOut(tx, { appId });
+    const nowMs = clock.now();
+    // Somebody was faster: a person, another deploy, or the app is gone.
+    if (!rollOut || rollOut.releaseId !== releaseId) return false;
+    if (rollOut.state !== "running" || nowMs < (rollOut.stepEndsAt?.getTime() ?? 0)) return false;
+    const share = rollOut.share + stepShare;
+    if (share > 100) {
+      await finishRollOut(tx, rollOut);
+      await recordRollOut(tx, rollOut, { action: "rollout.finish", by: { actor: platformActor } });
+      return true;
+    }
+    const stepEndsAt = new Date(nowMs + stepMs(rollOut.durationSeconds));
+    await moveRollOut(tx, appId, { state: "running", share, stepEndsAt, stepLeftMs: null });
+    return true;
+  });
+}
+
+async function takeBack({ db, clock, log }: RollOutLoopParts, { appId, releaseId }: Of, why: string): Promise<boolean> {
+  return await db.transaction().execute(async (tx) => {
+    const rollOut = await lockRollOut(tx, { appId });
+    if (!rollOut || rollOut.releaseId !== releaseId) return false;
+    const reason = `Its roll-out was taken back at ${rollOut.share} % of the calls, because it is worse than the release before: ${why}`;
+    await takeBackRollOut(tx, rollOut, { reason, isWorse: true });
+    await recordRollOut(tx, rollOut, { action: "rollout.take_back", by: { actor: platformActor }, reason });
+    await addLine(tx, { appId, releaseId }, { at: clock.now(), reason });
+    log.warn({ appId, releaseId, reason }, "a release was taken back");
+    return true;
+  });
+}
+
+/** Writes the reason into the app's log, as a line of the release's latest replica. */
+async function addLine(tx: Tx, { appId, releaseId }: Of, line: { at: number; reason: string }): Promise<void> {
+  const replica = await tx
+    .selectFrom("replicas")
+    .innerJoin("releases", "releases.id", "replicas.release_id")
+    .select(["replicas.id", "replicas.project_id", "releases.number"])
+    .where("release_id", "=", releaseId)
+    .orderBy("replicas.created_at", "desc")
+    .limit(1)
+    .executeTakeFirst();
+  if (replica === undefined) return;
+  const text = `[slipway] Release v${replica.number}: ${line.reason}`;
+  const of = { appId, projectId: replica.project_id, replicaId: replica.id };
+  await addAppLines(tx, [{ ...of, runId: null, at: line.at, stream: "stderr", text }]);
+}

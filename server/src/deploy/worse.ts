@@ -1,0 +1,139 @@
+// Judges whether a new release is clearly worse than the one before it: pure. Compares the parts of failed calls of both in
+// the same stretches of time (the test of Mantel and Haenszel), so that an outage that strikes both says nothing,
+// whatever their shares were; and whether its replicas start and become ready where those of the other do.
+
+/** The calls of one release so far; the counts never decrease, except when the platform has started again. */
+export type CallCounts = {
+  readonly calls: number;
+  readonly failures: number;
+  /** Seconds in which calls failed. */
+  readonly failedSeconds: number;
+};
+
+/** How one release does at the moment. */
+export type ReleaseCondition = CallCounts & {
+  /** Replicas that take calls. */
+  readonly serving: number;
+  /** Replicas that run and are not ready for calls. */
+  readonly unready: number;
+  /** Starts that failed in a row, and the reason of the latest. */
+  readonly failedStarts: number;
+  readonly startReason: string | null;
+};
+
+/** Both releases at one moment; `weight`: the part of the calls that the new one gets. */
+export type Conditions = { readonly old: ReleaseCondition; readonly next: ReleaseCondition; readonly weight: number };
+
+/** A stretch in which the weight was the same. */
+type Stretch = {
+  readonly calls: number;
+  readonly failures: number;
+  readonly oldCalls: number;
+  readonly oldFailures: number;
+};
+
+/** What was seen since the roll-out began. */
+export type Comparison = {
+  readonly latest: Conditions;
+  readonly open: Stretch;
+  readonly all: Stretch & { readonly failedSeconds: number };
+  /** Sums over closed stretches: failures beyond the expected ones, their variance, and the difference of the parts. */
+  readonly sums: Sums;
+  /** Since when the new release alone has had replicas and none of them took calls; null: it serves, or nothing does. */
+  readonly unreadySinceMs: number | null;
+};
+
+type Sums = {
+  readonly excess: number;
+  readonly variance: number;
+  readonly difference: number;
+  readonly weight: number;
+};
+
+/** Stretches of this many calls are closed. */
+const stretchCalls = 50;
+/** The fewest calls of each release that allow a judgement. */
+const callsMin = 10;
+/** One crash fails many calls in one second; it may be bad luck. */
+const failedSecondsMin = 3;
+/** Standard deviations. Far beyond the usual two, because the question is asked again every second. */
+const deviationsMin = 4.5;
+/** A smaller difference is not clear, however certain it is. */
+const differenceMin = 0.02;
+/** Failed starts in a row; the first one or two may be bad luck. */
+const failedStartsMin = 3;
+/** A ready check may fail for a moment. */
+const unreadyMsMax = 30_000;
+
+const nothing: Stretch = { calls: 0, failures: 0, oldCalls: 0, oldFailures: 0 };
+
+/** The beginning of a comparison: what happened before does not count. */
+export function newComparison(latest: Conditions): Comparison {
+  const sums = { excess: 0, variance: 0, difference: 0, weight: 0 };
+  return { latest, open: nothing, all: { ...nothing, failedSeconds: 0 }, sums, unreadySinceMs: null };
+}
+
+/** The comparison after another look. */
+export function compared(before: Comparison, latest: Conditions, nowMs: number): Comparison {
+  const { next, old } = latest;
+  const isClosed = before.open.calls + before.open.oldCalls >= stretchCalls || latest.weight !== before.latest.weight;
+  const seen = {
+    calls: grown(before.latest.next.calls, next.calls),
+    failures: grown(before.latest.next.failures, next.failures),
+    oldCalls: grown(before.latest.old.calls, old.calls),
+    oldFailures: grown(before.latest.old.failures, old.failures),
+  };
+  const failedSeconds = before.all.failedSeconds + grown(before.latest.next.failedSeconds, next.failedSeconds);
+  const isUnready = next.serving === 0 && next.unready > 0 && old.serving > 0;
+  return {
+    latest,
+    open: sumOf(isClosed ? nothing : before.open, seen),
+    all: { ...sumOf(before.all, seen), failedSeconds },
+    sums: isClosed ? added(before.sums, before.open) : before.sums,
+    unreadySinceMs: isUnready ? (before.unreadySinceMs ?? nowMs) : null,
+  };
+}
+
+/** Why the new release is clearly worse, in a sentence for the app's owner; null: it is not. */
+export function worseBecause({ latest, open, all, sums, unreadySinceMs }: Comparison, nowMs: number): string | null {
+  const { next, old } = latest;
+  if (next.failedStarts >= failedStartsMin && old.failedStarts === 0) {
+    return `${next.failedStarts} of its starts failed in a row: ${next.startReason ?? "the reason is unknown."}`;
+  }
+  if (unreadySinceMs !== null && nowMs - unreadySinceMs >= unreadyMsMax) {
+    return `None of its replicas has been ready for calls for ${unreadyMsMax / 1000} seconds.`;
+  }
+  if (all.calls < callsMin || all.oldCalls < callsMin || all.failedSeconds < failedSecondsMin) return null;
+  const { excess, variance, difference, weight } = added(sums, open);
+  if (variance <= 0 || difference / weight < differenceMin) return null;
+  // Half a failure less, since failures are whole numbers.
+  if ((excess - 0.5) / Math.sqrt(variance) < deviationsMin) return null;
+  return `${all.failures} of its ${all.calls} calls failed, but only ${all.oldFailures} of ${all.oldCalls} of the release before.`;
+}
+
+/** Adds a stretch: how many failures the new release had beyond those expected of equals. */
+function added(sums: Sums, { calls, failures, oldCalls, oldFailures }: Stretch): Sums {
+  const count = calls + oldCalls;
+  const failed = failures + oldFailures;
+  if (calls === 0 || oldCalls === 0) return sums;
+  const variance = (calls * oldCalls * failed * (count - failed)) / (count * count * (count - 1));
+  return {
+    excess: sums.excess + failures - (calls * failed) / count,
+    variance: sums.variance + variance,
+    difference: sums.difference + (failures * oldCalls - oldFailures * calls) / count,
+    weight: sums.weight + (calls * oldCalls) / count,
+  };
+}
+
+function sumOf(one: Stretch, other: Stretch): Stretch {
+  return {
+    calls: one.calls + other.calls,
+    failures: one.failures + other.failures,
+    oldCalls: one.oldCalls + other.oldCalls,
+    oldFailures: one.oldFailures + other.oldFailures,
+  };
+}
+
+function grown(before: number, now: number): number {
+  return Math.max(0, now - before);
+}
