@@ -46,6 +46,8 @@ export type Platform = {
   readonly baseUrl: string;
   /** Resolves, with a message for the operator, when the platform must stop: another one has taken over its database. */
   readonly lost: Promise<string>;
+  /** How many replicas run, also once it has stopped. */
+  replicas(): number;
   /** Stops accepting calls, lets running ones end, closes everything. Replicas keep running; the next start adopts them. */
   stop(): Promise<void>;
 };
@@ -139,7 +141,8 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   health.serve(lifecycle);
   const addOwnListener: typeof guard.addOwnListener = (listener) => guard.addOwnListener(listener);
   await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, health, addOwnListener });
-  return { baseUrl, lost };
+  const replicas = (): number => Object.values(scheduler.replicaCounts()).reduce((sum, count) => sum + count, 0);
+  return { baseUrl, lost, replicas };
 }
 
 /** Re-encrypts with the current secret key what an older key encrypted. */

@@ -66,6 +66,11 @@ async function stop(platform: Platform, log: Log): Promise<number> {
   try {
     await platform.stop();
     log.info("stopped");
+    const replicas = platform.replicas();
+    if (replicas > 0) {
+      const which = replicas === 1 ? "1 replica keeps" : `${replicas} replicas keep`;
+      process.stdout.write(`${which} running and waits for the next npm start; npm run stop ends it\n`);
+    }
     return 0;
   } catch (error) {
     log.error({ err: error }, "the platform did not stop cleanly");

@@ -17,6 +17,18 @@ export type FolderLock = {
   release(): void;
 };
 
+/** Another platform uses the folder; `pid` is null while that is only beginning. */
+export class FolderInUse extends CannotStart {
+  readonly pid: number | null;
+
+  constructor(folder: string, pid: number | null) {
+    const who = pid === null ? "Another platform" : `Another platform (process ${pid})`;
+    const remedy = "stop it (npm run stop), or give this one another folder with SLIPWAY_DATA_DIR";
+    super(`${who} is already using the data folder ${folder}; ${remedy}.`);
+    this.pid = pid;
+  }
+}
+
 /** SQLite's result code for a lock that another process holds. */
 const sqliteBusy = 5;
 
@@ -37,7 +49,7 @@ export function lockFolder(lockFile: string): FolderLock {
     database.exec("begin immediate");
   } catch (error) {
     database.close();
-    throw isBusy(error) ? refusal(folder, pidFile) : error;
+    throw isBusy(error) ? new FolderInUse(folder, readPid(pidFile)) : error;
   }
   writePid(pidFile);
   let held = true;
@@ -90,17 +102,9 @@ function isBusy(error: unknown): boolean {
   return error instanceof Error && "errcode" in error && error.errcode === sqliteBusy;
 }
 
-function refusal(folder: string, pidFile: string): CannotStart {
-  const pid = readPid(pidFile);
-  const who = pid === null ? "Another platform" : `Another platform (process ${pid})`;
-  return new CannotStart(
-    `${who} is already using the data folder ${folder}; stop it, or give this one another folder with SLIPWAY_DATA_DIR.`,
-  );
-}
-
-function readPid(pidFile: string): string | null {
+function readPid(pidFile: string): number | null {
   try {
-    return /^\d+/.exec(readFileSync(pidFile, "utf8"))?.[0] ?? null;
+    return Number(/^\d+/.exec(readFileSync(pidFile, "utf8"))?.[0] ?? 0) || null;
   } catch {
     // The holder has the lock and is about to write the file.
     return null;

@@ -1,0 +1,125 @@
+// `npm run stop`: ends the platform that works on the data folder (SLIPWAY_DATA_DIR), if one runs, then its replicas, and a
+// database server that a killed platform has left. Says what it ended. Touches nothing that is not of this data folder, and does
+// nothing the second time.
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { openDriver } from "@slipway/server/src/drivers/open.ts";
+import { CannotStart } from "@slipway/server/src/lib/cannot-start.ts";
+import { systemClock as clock } from "@slipway/server/src/lib/clock.ts";
+import { Lifecycle } from "@slipway/server/src/lib/lifecycle.ts";
+import { createLog } from "@slipway/server/src/lib/log.ts";
+import { FolderInUse, lockFolder, type FolderLock } from "@slipway/server/src/store/folder-lock.ts";
+import { clusterPaths } from "@slipway/server/src/store/postgres/postgres-cluster.ts";
+import { clearOrphan, isServerOf } from "@slipway/server/src/store/postgres/postgres-orphan.ts";
+import { ConfigRefused, dataPaths, readConfig, type Config } from "@slipway/server/src/config.ts";
+
+/** What a platform needs to stop beyond the time for running calls: each of its parts has its own deadline. */
+const stopMs = 120_000;
+const lookEveryMs = 100;
+/** A platform that has just begun writes its process id within this time. */
+const unknownMs = 10_000;
+/** How long replicas have to end on their own: no calls run any more. */
+const graceMs = 10_000;
+
+const log = createLog({ level: "error", pretty: process.stderr.isTTY });
+
+try {
+  const config = readConfig(process.env);
+  const ended = existsSync(dataPaths(config.dataDir).lockFile) ? await stop(config) : [];
+  const nothing = `Nothing of the data folder ${config.dataDir} was running.`;
+  process.stdout.write(`${ended.length === 0 ? nothing : ended.join("\n")}\n`);
+} catch (error) {
+  if (!(error instanceof CannotStart || error instanceof ConfigRefused)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = 1;
+}
+
+/** Returns a sentence for each thing that it ended. */
+async function stop(config: Config): Promise<string[]> {
+  const paths = dataPaths(config.dataDir);
+  const ended: string[] = [];
+  const lock = await endPlatform(config, ended);
+  const lifecycle = new Lifecycle({ log, clock });
+  lifecycle.onClose("data folder", () => lock.release());
+  try {
+    await endReplicas(config, { lock, lifecycle }, ended);
+    await endDatabase(clusterPaths(paths.postgresDir).dataFolder, ended);
+  } finally {
+    await lifecycle.close();
+  }
+  return ended;
+}
+
+/** Holds the data folder's lock once nobody else does. */
+async function endPlatform({ dataDir, drainSeconds }: Config, ended: string[]): Promise<FolderLock> {
+  const { lockFile } = dataPaths(dataDir);
+  const startedMs = clock.monotonicMs();
+  for (let asked: number | null = null; ;) {
+    try {
+      const lock = lockFolder(lockFile);
+      if (asked !== null) ended.push(`The platform (process ${asked}) has stopped.`);
+      return lock;
+    } catch (error) {
+      if (!(error instanceof FolderInUse)) throw error;
+      const { pid } = error;
+      const nowMs = clock.monotonicMs();
+      if (asked === null && pid !== null && holdsLock(pid, lockFile)) {
+        process.kill(pid, "SIGTERM");
+        asked = pid;
+      } else if (asked === null && nowMs >= startedMs + unknownMs) {
+        throw new CannotStart(
+          `The data folder ${dataDir} is in use, but not by a platform of this machine; stop it where it runs.`,
+        );
+      } else if (nowMs >= startedMs + drainSeconds * 1000 + stopMs) {
+        throw new CannotStart(
+          `Process ${asked}, the platform of ${dataDir}, does not stop; end it, then run this again.`,
+        );
+      }
+      await clock.sleep(lookEveryMs);
+    }
+  }
+}
+
+/** The kernel's list of locks; without one, the file with the process id has to do. */
+function holdsLock(pid: number, lockFile: string): boolean {
+  if (!existsSync("/proc/locks")) return true;
+  const { ino } = statSync(lockFile);
+  const locks = readFileSync("/proc/locks", "utf8").split("\n");
+  return locks.some((line) => {
+    const fields = line.trim().split(/\s+/);
+    return fields[4] === String(pid) && fields[5]?.endsWith(`:${ino}`) === true;
+  });
+}
+
+async function endReplicas(
+  config: Config,
+  { lock, lifecycle }: { readonly lock: FolderLock; readonly lifecycle: Lifecycle },
+  ended: string[],
+): Promise<void> {
+  const { instanceId } = lock;
+  const paths = dataPaths(config.dataDir);
+  const { driver } = await openDriver({ ...config, paths }, { instanceId, lifecycle, log, clock });
+  // Nobody stores lines now: the driver keeps them for the next platform, which also records the ends.
+  const closing = Promise.withResolvers<void>();
+  closing.promise.catch(() => undefined);
+  await driver.open({ event: () => undefined, lines: () => closing.promise });
+  try {
+    const listed = (await driver.list()).filter((one) => one.instanceId === instanceId && one.state !== "exited");
+    await Promise.all(listed.map(({ replicaId }) => driver.stop(replicaId, { graceMs })));
+    const names = listed.map(({ replicaId }) => replicaId).toSorted();
+    if (names.length > 0)
+      ended.push(`${names.length === 1 ? "1 replica" : `${names.length} replicas`} ended: ${names.join(", ")}.`);
+  } finally {
+    closing.reject(new Error("no platform runs"));
+    await driver.close();
+  }
+}
+
+async function endDatabase(dataFolder: string, ended: string[]): Promise<void> {
+  const pidFile = join(dataFolder, "postmaster.pid");
+  if (!existsSync(pidFile)) return;
+  const pid = Math.abs(Number.parseInt(readFileSync(pidFile, "utf8"), 10));
+  const isLeft = pid > 0 && isServerOf(pid, dataFolder);
+  await clearOrphan(dataFolder, { log, clock });
+  if (isLeft) ended.push(`A database server that a killed platform had left (process ${pid}) has stopped.`);
+}
