@@ -1,4 +1,4 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `async`, `audit` or `usage`: measures, prints, and writes docs/benchmarks.md.
+// `node tools/bench/main.ts proxy`, `cold-start`, `async`, `audit`, `usage` or `push`: measures, prints, and writes docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
 // for usage --apps=1000.
 import { parseArgs } from "node:util";
@@ -8,7 +8,8 @@ import { benchAudit } from "./audit/audit-bench.ts";
 import { auditSection } from "./audit/audit-report.ts";
 import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
-import { coldStartSection, comparison, proxySection, writeSection } from "./report.ts";
+import { benchPush, pushSection } from "./push.ts";
+import { coldStartSection, comparison, machine, proxySection, writeSection } from "./report.ts";
 import { benchUsage } from "./usage/usage-bench.ts";
 import { usageSection } from "./usage/usage-report.ts";
 
@@ -62,12 +63,19 @@ async function usage(): Promise<string> {
   return section;
 }
 
+async function push(): Promise<string> {
+  const section = pushSection(await benchPush({ rounds }, print), machine());
+  print(section);
+  return section;
+}
+
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
   async: asyncRuns,
   audit,
   usage,
+  push,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];
