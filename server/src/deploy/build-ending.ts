@@ -45,7 +45,7 @@ export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   if (error instanceof StartFailed) return end(error.end, error.message);
   const isRefused = error instanceof Fault && (error.code === "invalid" || error.code === "not_usable");
   if (error instanceof BuildFailed || isRefused) {
-    const isAdvised = error.message.includes(buildAgain);
+    const isAdvised = error.message.includes("…/apps/{app}");
     return end("build_failure", isAdvised ? error.message : `${error.message} Fix that, then ${buildAgain}.`);
   }
   return {

@@ -1,17 +1,24 @@
 // The faults that calls of any kind can end with.
+import { changeField } from "@slipway/contract/advice.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Live } from "./admitted-call.ts";
 
 /** The call waited too long for a slot. */
 export function lineTimeout(): Fault {
-  return new Fault("line_timeout", "No replica of the app had a free slot for the call within the wait timeout.");
+  return new Fault(
+    "line_timeout",
+    `No replica of the app had a free slot for the call within the wait timeout. Call again later, or raise maxReplicaCount or replicaConcurrency (${changeField}).`,
+  );
 }
 
 /** The app exceeded its time limit. */
 export function callTimeout({ settings }: Live): Fault {
   const seconds = settings.responseGracePeriodSeconds;
-  return new Fault("call_timeout", `The app did not answer within responseGracePeriodSeconds (${seconds} s).`);
+  return new Fault(
+    "call_timeout",
+    `The app did not answer within responseGracePeriodSeconds (${seconds} s). Make it answer sooner, or raise the limit (${changeField}).`,
+  );
 }
 
 /** For a run's call: the database may be slow, which is not the app's fault. */

@@ -8,7 +8,7 @@ const failure = { repository: "acme/app", host: "git.example.com", hasCredential
 const cases: [string, RegExp][] = [
   [
     "fatal: Authentication failed for 'https://git.example.com/acme/app.git/'",
-    /does not exist, or it is private: .* Correct gitRepo \(PATCH …\/apps\/\{app\}\), or add a credential/,
+    /does not exist, or it is private: .* Correct gitRepo \(PATCH …\/apps\/\{app\}, which builds it again\), or add a credential/,
   ],
   [
     "fatal: attempting to allocate 3221225473 over limit 1073741824\nfatal: fetch-pack: invalid index-pack output",

@@ -1,5 +1,5 @@
 // Turns an error of git into a sentence that the app's owner understands and can act on. Pure.
-import { buildAgain, changeField } from "@slipway/contract/advice.ts";
+import { buildAgain, changeAndBuild, changeField } from "@slipway/contract/advice.ts";
 
 /** What the sentence may mention. None of it is secret. */
 export type GitFailure = {
@@ -42,7 +42,7 @@ const rules: readonly Rule[] = [
   {
     form: /redirect|returned error: 30\d/i,
     sentence: ({ host, repository }) =>
-      `${host} redirects ${repository} to another address, and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its current name (${changeField}), then ${buildAgain}.`,
+      `${host} redirects ${repository} to another address, and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its current name (${changeAndBuild}).`,
   },
   {
     form: /Host key verification failed/i,
@@ -114,6 +114,6 @@ export function explainMissingBranch(given: {
 function refused({ repository, host, hasCredential }: GitFailure): string {
   const where = host === "" ? "" : ` on ${host}`;
   return hasCredential
-    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. Correct gitRepo (${changeField}) or the credential (PUT …/git-credentials/{host}), then ${buildAgain}.`
-    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. Correct gitRepo (${changeField}), or add a credential (PUT …/git-credentials/{host}), then ${buildAgain}.`;
+    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. Correct gitRepo (${changeAndBuild}), or the credential (PUT …/git-credentials/{host}) and ${buildAgain}.`
+    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. Correct gitRepo (${changeAndBuild}), or add a credential (PUT …/git-credentials/{host}) and ${buildAgain}.`;
 }

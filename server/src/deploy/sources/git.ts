@@ -1,6 +1,6 @@
 // Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in time and size,
 // without `.git`, and without links that lead out of it. Called by `deploy/build.ts`, stage `source`.
-import { buildAgain, changeField } from "@slipway/contract/advice.ts";
+import { buildAgain, changeAndBuild } from "@slipway/contract/advice.ts";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -214,7 +214,7 @@ export class GitSource implements Source {
       .map((name) => name.trim())
       .filter((name) => name !== "");
     const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
-    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder (${changeField}), then ${buildAgain}.`;
+    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder (${changeAndBuild}).`;
   }
 
   async #checkOut(fetch: Fetch, commit: string): Promise<void> {
