@@ -94,6 +94,12 @@ export function ownCpuSecondsOf(pid: number): number {
   return statOf(pid)?.ownSeconds ?? 0;
 }
 
+/** CPU seconds of children of a process that have ended and were waited for. */
+export function endedCpuSecondsOf(pid: number): number {
+  const own = statOf(pid);
+  return own === null ? 0 : own.seconds - own.ownSeconds;
+}
+
 type Stat = { readonly parent: number; readonly seconds: number; readonly ownSeconds: number };
 
 function statOf(pid: number): Stat | null {

@@ -1,6 +1,7 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `async`, `audit`, `usage` or `push`: measures, prints, and writes docs/benchmarks.md.
+// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage` or `push`: measures, prints, and writes
+// docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
-// for usage --apps=1000.
+// for usage --apps=1000; for step --rate=1000 --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -10,6 +11,8 @@ import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { benchPush, pushSection } from "./push.ts";
 import { coldStartSection, comparison, machine, proxySection, writeSection } from "./report.ts";
+import { stepSection } from "./step-report.ts";
+import { benchStep } from "./step.ts";
 import { benchUsage } from "./usage/usage-bench.ts";
 import { usageSection } from "./usage/usage-report.ts";
 
@@ -22,6 +25,7 @@ const { positionals, values } = parseArgs({
     rows: { type: "string", default: "10000000" },
     projects: { type: "string", default: "50" },
     apps: { type: "string", default: "1000" },
+    rate: { type: "string", default: "1000" },
     "no-write": { type: "boolean", default: false },
   },
 });
@@ -38,6 +42,13 @@ async function proxy(): Promise<string> {
 
 async function coldStart(): Promise<string> {
   const section = coldStartSection(await benchColdStart({ rounds }, print));
+  print(section);
+  return section;
+}
+
+async function step(): Promise<string> {
+  const options = { rounds, rate: Number(values.rate), seconds: Number(values.seconds) };
+  const section = stepSection(await benchStep(options, print), options);
   print(section);
   return section;
 }
@@ -72,6 +83,7 @@ async function push(): Promise<string> {
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
+  step,
   async: asyncRuns,
   audit,
   usage,

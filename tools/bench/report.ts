@@ -1,7 +1,7 @@
 // Formats the results of the proxy and cold start benchmarks as tables, and updates docs/benchmarks.md.
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, totalmem } from "node:os";
-import type { ColdStartResult } from "./cold-start.ts";
+import { atOnce, type ColdStartResult, type Starts } from "./cold-start.ts";
 import type { PeerResult, ProxyResult } from "./proxy-bench.ts";
 import { findProgram, versionOf } from "./programs.ts";
 
@@ -84,24 +84,33 @@ export function proxySection(
 }
 
 /** The section of the document, in Markdown. */
-export function coldStartSection({ coldMs, bareMs }: ColdStartResult): string {
-  const row = (name: string, times: readonly number[]): string => {
+export function coldStartSection({ cold, bare, manyCold, manyBare }: ColdStartResult): string {
+  const row = (name: string, starts: readonly Starts[]): string => {
+    const times = starts.map(({ ms }) => ms);
     const [min, middle, max] = [Math.min(...times), median(times), Math.max(...times)].map((ms) => ms.toFixed(1));
-    return `| ${name} | ${middle} ms | ${min} – ${max} ms |`;
+    return `| ${name} | ${middle} ms | ${min} – ${max} ms | ${median(starts.map(({ cpuMs }) => cpuMs)).toFixed(0)} ms |`;
   };
   return [
     "## Cold start",
     "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${coldMs.length} alternating rounds. Node ${process.version}.`,
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${cold.length} alternating rounds. Node ${process.version}.`,
     "",
-    "| what | median | min – max |",
-    "|---|---|---|",
-    row("call to an app at zero replicas, sent → answered", coldMs),
-    row('`python3 -c "import asyncio, json"`', bareMs),
+    "| what | median | min – max | CPU time of all processes, median |",
+    "|---|---|---|---|",
+    row("call to an app at zero replicas, sent → answered", cold),
+    row('`python3 -c "import asyncio, json"`', bare),
+    row(`calls to ${atOnce} such apps at once, sent → all answered`, manyCold),
+    row(`${atOnce} such Pythons at once`, manyBare),
     "",
-    `A call to an app at zero replicas takes ${(median(coldMs) / median(bareMs)).toFixed(2)} × the startup time of its Python alone.`,
+    `A call to an app at zero replicas takes ${ratio(cold, bare, "ms")} × the startup time of its Python alone; ${atOnce} at once take`,
+    `${ratio(manyCold, manyBare, "ms")} × that of as many Pythons at once, and ${ratio(manyCold, manyBare, "cpuMs")} × their CPU time (medians of the ratios of each round).`,
     "",
   ].join("\n");
+}
+
+/** The rounds take turns, so each is compared with its own neighbour. */
+function ratio(starts: readonly Starts[], bare: readonly Starts[], field: keyof Starts): string {
+  return median(starts.map((one, round) => one[field] / (bare[round]?.[field] ?? Number.NaN))).toFixed(2);
 }
 
 /** A short description of the machine. */

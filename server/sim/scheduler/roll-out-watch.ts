@@ -26,6 +26,7 @@ export type RollingWorld = {
 export class RollOutWatch {
   readonly #world: RollingWorld;
   readonly #retired = new Set<ReplicaId>();
+  #seen: SimPlatform | undefined;
   /** Since when an app has had replicas beyond its maximum. */
   readonly #beyondSince = new Map<AppId, number>();
 
@@ -33,13 +34,11 @@ export class RollOutWatch {
     this.#world = world;
   }
 
-  /** Another platform has begun: it serves again what one that was killed had retired, and not yet written down. */
-  begins(): void {
-    this.#retired.clear();
-  }
-
   /** A replica is about to get no further calls. */
   retires(replicaId: ReplicaId): void {
+    // Another platform serves again what one that was killed had retired, and not yet written down.
+    if (this.#seen !== this.#world.platform) this.#retired.clear();
+    this.#seen = this.#world.platform;
     this.#retired.add(replicaId);
     const { rows, routes, replicasMax } = this.#world;
     const row = rows.rows.get(replicaId);

@@ -296,7 +296,6 @@ export class World {
     this.#beyondSinceMs = null;
     this.platform = this.#newPlatform();
     this.#watch.begins();
-    this.#rollOuts.begins();
     void this.platform.start();
   }
 

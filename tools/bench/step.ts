@@ -1,0 +1,141 @@
+// A step from nothing to many calls per second, through a whole platform with its sandbox to an app at zero replicas: how long
+// callers wait, and how many replicas come. Calls are sent at their times, whether earlier ones are answered or not.
+import { Agent, request } from "node:http";
+import type { TestContext } from "node:test";
+import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
+import { openGitServer } from "@slipway/server/test/support/git-server.ts";
+import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import { until } from "@slipway/server/test/support/until.ts";
+import { median } from "./report.ts";
+
+/** `rate`: calls per second of the step. */
+export type StepOptions = { readonly rounds: number; readonly rate: number; readonly seconds: number };
+
+/** One step. Latencies count from the time at which a call is due. */
+export type Step = {
+  readonly firstMs: number;
+  /** From then on no call took longer than `calmMs`; null: that never came. */
+  readonly calmAfterMs: number | null;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+  readonly failed: number;
+  readonly replicas: number;
+};
+
+/** All rounds, and how many calls per second 64 callers get that always wait for their answers. */
+export type StepResult = { readonly steps: readonly Step[]; readonly reachable: number };
+
+/** A call that takes longer has waited. */
+export const calmMs = 100;
+/** What the app is set to. */
+export const stepSettings = { replicaConcurrency: 20, maxReplicaCount: 4, cooldownPeriodSeconds: 2 } as const;
+const tickMs = 5;
+const callers = 64;
+const callMs = 60_000;
+const main = `def run():\n    return {"answered": True}\n`;
+const toml = `[cerebrium.deployment]\npython_version = "3.11"\n`;
+
+/** Runs `rounds` steps of `seconds`; prints as it goes. */
+export async function benchStep(options: StepOptions, print: (line: string) => void): Promise<StepResult> {
+  const cleanups: (() => unknown)[] = [];
+  const context = { after: (clean: () => unknown) => void cleanups.unshift(clean) } as unknown as TestContext;
+  try {
+    const git = await openGitServer();
+    cleanups.unshift(() => git.close());
+    await git.createRepo("bench", "step", { "main.py": main, "slipway.toml": toml });
+    // The line must hold what comes during a cold start of a busy machine.
+    const line = { SLIPWAY_LINE_LENGTH: String(options.rate * 10) };
+    const platform = await startPlatform(context, { SLIPWAY_GIT_URL: git.urlTemplate, ...line });
+    const app = await deploy(platform, { name: "step", gitRepo: "bench/step", ...stepSettings });
+    if (app.status !== "success") throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
+    const caller = new Caller(platform, app.appId);
+    cleanups.unshift(() => caller.close());
+    const steps: Step[] = [];
+    for (let round = 0; round <= options.rounds; round++) {
+      const step = await caller.step(options);
+      print(`round ${round}: ${JSON.stringify(step)}`);
+      // The first one warms the caches.
+      if (round > 0) steps.push(step);
+    }
+    return { steps, reachable: await caller.closedLoop(options.seconds) };
+  } finally {
+    for (const clean of cleanups) await clean();
+  }
+}
+
+class Caller {
+  readonly #platform: PlatformProcess;
+  readonly #appId: string;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 2000 });
+
+  constructor(platform: PlatformProcess, appId: string) {
+    this.#platform = platform;
+    this.#appId = appId;
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  /** Waits until the app sleeps, then sends the step; resolves when all calls have an answer. */
+  async step({ rate, seconds }: StepOptions): Promise<Step> {
+    const sleeps = async (): Promise<boolean> => (await replicaCount(this.#platform, this.#appId)) === 0;
+    await until("the app sleeps", sleeps, { deadlineMs: 60_000 });
+    const total = rate * seconds;
+    const calls: Promise<{ readonly dueMs: number; readonly endMs: number; readonly isGood: boolean }>[] = [];
+    const began = performance.now();
+    await new Promise<void>((resolve) => {
+      const timer = setInterval(() => {
+        const due = Math.min(total, Math.floor(((performance.now() - began) * rate) / 1000));
+        while (calls.length < due) {
+          const dueMs = (calls.length * 1000) / rate;
+          calls.push(this.#call().then((isGood) => ({ dueMs, endMs: performance.now() - began, isGood })));
+        }
+        if (calls.length < total) return;
+        clearInterval(timer);
+        resolve();
+      }, tickMs);
+    });
+    const replicas = await replicaCount(this.#platform, this.#appId);
+    const ended = await Promise.all(calls);
+    const latencies = ended.map(({ dueMs, endMs }) => endMs - dueMs).toSorted((left, right) => left - right);
+    const lastSlow = ended.findLastIndex(({ dueMs, endMs }) => endMs - dueMs > calmMs);
+    return {
+      firstMs: Math.min(...ended.map(({ endMs }) => endMs)),
+      calmAfterMs: lastSlow === ended.length - 1 ? null : (ended[lastSlow + 1]?.dueMs ?? 0),
+      p50Ms: median(latencies),
+      p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? 0,
+      maxMs: latencies.at(-1) ?? 0,
+      failed: ended.filter(({ isGood }) => !isGood).length,
+      replicas,
+    };
+  }
+
+  /** Calls per second of callers that wait for each answer. */
+  async closedLoop(seconds: number): Promise<number> {
+    const endMs = performance.now() + seconds * 1000;
+    let answered = 0;
+    const loop = async (): Promise<void> => {
+      while (performance.now() < endMs) if (await this.#call()) answered++;
+    };
+    await Promise.all(Array.from({ length: callers }, loop));
+    return answered / seconds;
+  }
+
+  /** True for an answer of the app. */
+  #call(): Promise<boolean> {
+    const { apiUrl, projectId, inferenceToken } = this.#platform.bootstrap;
+    return new Promise((resolve) => {
+      const headers = { authorization: `Bearer ${inferenceToken}`, "content-type": "application/json" };
+      const url = `${apiUrl}/v4/${projectId}/step/run`;
+      const sent = request(url, { method: "POST", agent: this.#agent, headers, timeout: callMs }, (answer) => {
+        answer.resume();
+        answer.on("close", () => resolve(answer.statusCode === 200 && answer.complete));
+      });
+      sent.on("timeout", () => sent.destroy());
+      sent.on("error", () => resolve(false));
+      sent.end("{}");
+    });
+  }
+}
