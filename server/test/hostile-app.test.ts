@@ -230,7 +230,7 @@ while silent < 20 and answered < ${2 * connectionsMax}:
         silent += 1
 print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=True)`;
     const { told, spec } = await runElsewhere(t, { ...sandbox, network }, code);
-    assert.equal(await told.line(spec.replicaId, "HELD BACK"), "HELD BACK");
+    assert.equal(await told.line(spec.replicaId, "HELD BACK", 90_000), "HELD BACK");
   });
 
   /** Runs an app of the attacker's on another driver. */

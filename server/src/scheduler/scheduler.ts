@@ -11,11 +11,11 @@ import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
 import { everythingAllowed, type Allowance } from "./allowance.ts";
 import { AppReconciler, type ReconcilerParts } from "./app-reconciler.ts";
 import type { RouteSource } from "./app-state.ts";
-import { BrokenCalls } from "./broken-calls.ts";
 import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
-import { Fleet, type Replica, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
+import { Fleet } from "./replica.ts";
+import { ReplicaEnds, type LineStore } from "./replica-ends.ts";
 import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
@@ -26,14 +26,6 @@ import { ScalingKeeper } from "./scaling-state.ts";
 import { writeHeartbeats, heartbeatIntervalMs } from "./heartbeat.ts";
 import { Trials, type TrialOptions } from "./trials.ts";
 import { measureEveryMs, Utilization } from "./utilization.ts";
-
-/** Stores lines of apps; implemented by `logs/app-log.ts`. */
-export interface LineStore {
-  /** Resolves when the lines are stored. */
-  append(lines: readonly (ReplicaLine & Pick<ReplicaRelease, "projectId" | "appId">)[]): Promise<void>;
-  /** The replica's last stored lines that belong to no run, from `since` on, belong to these runs too. */
-  assignLast(replicaId: ReplicaId, given: { readonly since: number; readonly runIds: readonly RunId[] }): Promise<void>;
-}
 
 export type SchedulerParts = {
   readonly driver: Driver;
@@ -63,9 +55,6 @@ const exitMsDefault = 30_000;
 /** How long `stop` waits for pending starts and writes. */
 const stopWaitMs = 5000;
 
-/** Lines of the time before a crash that may have to do with it, and the time until they are stored. */
-const lastLinesMs = 60_000;
-
 const stuckReason = "A run was cancelled, and its function could not be stopped in any other way.";
 
 /** One instance per platform. Call `start()` before the first call is accepted; `stop()` leaves replicas running. */
@@ -78,7 +67,7 @@ export class Scheduler implements TrialStarter {
   readonly #writer: RowWriter;
   readonly #runner: ReplicaRunner;
   readonly #trials: Trials;
-  readonly #broken: BrokenCalls;
+  readonly #ends: ReplicaEnds;
   readonly #look: AppReconciler;
   readonly #scaling: ScalingKeeper;
   readonly #loops: readonly Loop[];
@@ -96,10 +85,7 @@ export class Scheduler implements TrialStarter {
     this.counters = counters;
     this.#writer = new RowWriter({ rows, clock, log });
     const writer = this.#writer;
-    this.#broken = new BrokenCalls({
-      clock,
-      onLate: (replicaId, runId) => void this.#assignLast(replicaId, [runId]),
-    });
+    this.#ends = new ReplicaEnds({ lines: parts.lines, clock, log });
     this.#runner = new ReplicaRunner({
       driver,
       rows,
@@ -119,13 +105,13 @@ export class Scheduler implements TrialStarter {
           this.nudge(replica.appId);
         },
         onEnd: (replica, end, stateBefore) => {
-          this.#broken.ended(replica.replicaId, replica.endOrder?.reason ?? end.reason);
+          this.#ends.ended(replica.replicaId, replica.endOrder?.reason ?? end.reason);
           if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, stateBefore);
           this.nudge(replica.appId);
         },
         onForgotten: (replica, end) => {
           this.#trials.onForgotten(replica);
-          void this.#explain(replica, end);
+          void this.#ends.tell(replica, end);
         },
         onChange: (appId) => this.nudge(appId),
       },
@@ -215,7 +201,7 @@ export class Scheduler implements TrialStarter {
    * null when it does not end within a moment. Never rejects.
    */
   brokeOff(replicaId: ReplicaId, runId: RunId): Promise<string | null> {
-    return this.#broken.reasonFor(replicaId, runId);
+    return this.#ends.brokeOff(replicaId, runId);
   }
 
   /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
@@ -281,50 +267,6 @@ export class Scheduler implements TrialStarter {
       this.#look.run(appId);
     } catch (error) {
       this.#parts.log.error({ err: error, appId }, "could not look at an app");
-    }
-  }
-
-  /** Says why a replica ended where somebody may ask for it. */
-  async #explain(replica: Replica, end: ReplicaEnd): Promise<void> {
-    const { replicaId, endOrder } = replica;
-    if (endOrder?.kind !== "wanted" || this.#broken.hasRuns(replicaId)) await this.#tellOwner(replica, end);
-    const runIds = this.#broken.taken(replicaId);
-    if (runIds.length > 0) await this.#assignLast(replicaId, runIds);
-  }
-
-  /** Logs in the app's own log why a replica exited unexpectedly: a crash often prints nothing. */
-  async #tellOwner(replica: Replica, end: ReplicaEnd): Promise<void> {
-    const { log, lines } = this.#parts;
-    const { replicaId, appId, release } = replica;
-    const reason = replica.endOrder?.reason ?? end.reason;
-    log.warn({ replicaId, appId, reason }, "a replica ended that was not to end");
-    const text = `[slipway] The replica has ended: ${reason}`;
-    const line = {
-      replicaId,
-      appId,
-      projectId: release.projectId,
-      at: end.at,
-      stream: "stderr",
-      runId: null,
-      text,
-    } as const;
-    try {
-      await lines.append([line]);
-    } catch (error) {
-      log.error({ err: error, replicaId }, "the end of a replica could not be written to its app's log");
-    }
-  }
-
-  async #assignLast(replicaId: ReplicaId, runIds: readonly RunId[]): Promise<void> {
-    const { log, lines } = this.#parts;
-    const since = this.#clock.now() - lastLinesMs;
-    try {
-      await lines.assignLast(replicaId, { since, runIds });
-    } catch (error) {
-      log.error(
-        { err: error, replicaId },
-        "the last lines of a replica could not be assigned to the runs that it took down",
-      );
     }
   }
 
