@@ -130,6 +130,18 @@ async function releasesUnderLoad(platform: PlatformProcess): Promise<void> {
     latest = (await platform.api("POST", `${builds}/${first.buildId}/rebuild`)).body.buildId;
     await until(`release ${count + 2} answers`, () => seen.has(latest), { deadlineMs: 60_000 });
   }
+  const app = `${project(platform)}/apps/${first.appId}`;
+  for (const release of [1, 4, 3]) {
+    const back = await platform.api("POST", `${app}/rollback`, { release });
+    assert.equal(back.status, 200, JSON.stringify(back.body));
+    latest = back.body.buildId;
+    seen.clear();
+    await until(`after the rollback release ${release} alone answers`, async () => {
+      const before = [...seen];
+      seen.clear();
+      return before.length === 1 && before[0] === latest;
+    });
+  }
   isOver = true;
   await Promise.all(callers);
   assert.deepEqual(failures, []);
@@ -192,8 +204,9 @@ test("deployments say what they wait for or why they failed, and disturb nobody"
   await t.test("an app whose compute is not there fails at once, and says so wherever its owner looks", () =>
     missingCompute(platform),
   );
-  await t.test("new releases under constant load fail no call, and leave no replica of the old ones", () =>
-    releasesUnderLoad(platform),
+  await t.test(
+    "new releases and rollbacks under constant load fail no call, and leave no replica of the old ones",
+    () => releasesUnderLoad(platform),
   );
   await t.test("tokens, credentials and secrets stand in no file and no line but their own", () =>
     secretsStaySecret(platform),

@@ -1,5 +1,5 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage` or `push`: measures, prints, and writes
-// docs/benchmarks.md.
+// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push` or `rollback`: measures, prints, and
+// writes docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
 // for usage --apps=1000; for step --rate=1000 --seconds=4.
 import { parseArgs } from "node:util";
@@ -11,6 +11,7 @@ import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { benchPush, pushSection } from "./push.ts";
 import { coldStartSection, comparison, machine, proxySection, writeSection } from "./report.ts";
+import { benchRollback, rollbackSection } from "./rollback.ts";
 import { stepSection } from "./step-report.ts";
 import { benchStep } from "./step.ts";
 import { benchUsage } from "./usage/usage-bench.ts";
@@ -80,6 +81,12 @@ async function push(): Promise<string> {
   return section;
 }
 
+async function rollback(): Promise<string> {
+  const section = rollbackSection(await benchRollback({ rounds }, print));
+  print(section);
+  return section;
+}
+
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
@@ -88,6 +95,7 @@ const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   audit,
   usage,
   push,
+  rollback,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];

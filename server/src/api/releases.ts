@@ -46,6 +46,7 @@ function numberOf(call: ApiCall): number {
 }
 
 function showRelease(release: ReleaseView): z.infer<typeof answers.release> {
+  const { createdBy: by } = release;
   return {
     number: release.number,
     id: release.releaseId,
@@ -54,7 +55,7 @@ function showRelease(release: ReleaseView): z.infer<typeof answers.release> {
     trafficPercent: release.trafficPercent,
     isStartable: release.isStartable,
     cause: release.cause,
-    createdBy: release.createdBy,
+    createdBy: by === null ? null : { type: by.type, id: by.id, name: by.name },
     commit: release.commit,
     commitMessage: release.commitMessage,
     commitAuthor: release.commitAuthor,
