@@ -194,6 +194,29 @@ async function anotherDeploy(app: App): Promise<void> {
   assert.equal((await app.api("POST", "/rollout/resume")).body.state, "running");
 }
 
+async function rolledBack(app: App): Promise<void> {
+  const { release, fromRelease } = await app.rollOut();
+  const releases = async (): Promise<Json[]> => (await app.api("GET", "/releases")).body.items;
+  const traffic = (await releases()).map(({ number, trafficPercent }) => [number, trafficPercent]);
+  assert.deepEqual(
+    traffic.filter(([, percent]) => percent > 0),
+    [
+      [release, 20],
+      [fromRelease, 80],
+    ],
+  );
+  const { body: back } = await app.api("POST", "/rollback", {});
+  assert.deepEqual([back.number, back.trafficPercent], [fromRelease, 100]);
+  const { state, reason } = await app.rollOut();
+  assert.deepEqual(
+    { state, reason },
+    {
+      state: "taken_back",
+      reason: `The app was rolled back from v${release} to v${fromRelease}.`,
+    },
+  );
+}
+
 async function worse(app: App): Promise<void> {
   await app.push(main("six", '    raise ValueError("broken")\n'));
   const broken = (await app.rollOut()).release;
@@ -248,6 +271,7 @@ test("calls move from one release to the next", async (t: TestContext) => {
   );
   await t.test("paused, resumed, taken back and finished by hand", () => steered(app));
   await t.test("another deploy takes the place of a roll-out, and a stop pauses it", () => anotherDeploy(app));
+  await t.test("back by a rollback to the release that is live still", () => rolledBack(app));
   await t.test("back by themselves when the new release is clearly worse, with the reason", () => worse(app));
   await t.test("on after the platform was killed", () => killed(platform, app));
 });

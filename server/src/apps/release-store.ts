@@ -8,7 +8,10 @@ import type { ReleasesTable } from "#store/tables.ts";
 export type ReleaseRow = Omit<
   Selectable<ReleasesTable>,
   "project_id" | "app_id" | "artifact" | "origins" | "base_settings"
->;
+> & {
+  /** Percent of the calls that the release of a roll-out is to get; null: no roll-out is under way. */
+  readonly share: number | null;
+};
 
 /** How a release ends that took calls until now. */
 export type ReleaseEnd = {
@@ -108,5 +111,13 @@ function releasesOf(db: Db, appId: AppId) {
     .selectFrom("releases")
     .select(["id", "number", "state", "end_reason", "ended_at", "collected_at", "cause", "created_by", "build_id"])
     .select(["commit_sha", "commit_message", "commit_author", "branch", "settings", "created_at", "promoted_at"])
+    .select((select) =>
+      select
+        .selectFrom("roll_outs")
+        .select("share")
+        .whereRef("roll_outs.app_id", "=", "releases.app_id")
+        .where("roll_outs.ended_at", "is", null)
+        .as("share"),
+    )
     .where("app_id", "=", appId);
 }

@@ -2,6 +2,7 @@
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Actor, By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
+import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
@@ -10,6 +11,7 @@ import { notify } from "#store/notify.ts";
 import { hasApp, lockApp, noSuchApp, pauseAutoDeploy, readLiveRelease, resumeAutoDeploy } from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { makeLive, readEarlierRelease, readRelease, readReleases, type ReleaseRow } from "./release-store.ts";
+import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
 import { releaseSettings } from "./stored-settings.ts";
 
 /** A release in the API. */
@@ -78,8 +80,8 @@ export class Releases {
   }
 
   /**
-   * Makes a release live again, by default the one before, and pauses automatic deploys. Builds of pushes that are under
-   * way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be started, takes the calls already, or
+   * Makes a release live again, by default the one before, or, during a roll-out, the one that is live still; pauses
+   * automatic deploys. Builds of pushes that are under way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be started, takes the calls already, or
    * another change of the live release came first.
    */
   async rollBack(
@@ -90,9 +92,16 @@ export class Releases {
     return await this.#db.transaction().execute(async (tx) => {
       const row = await this.#lock(tx, app);
       if (seen === undefined || row.live_release_id !== seen.id) throw changedMeanwhile();
-      const target = await findTarget(tx, { appId: app.appId, live: seen.number, number });
-      const reason = `The app was rolled back from v${seen.number} to v${target.number}.`;
-      await makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther: { state: "taken_back", reason } });
+      const rollOut = await lockRollOut(tx, app);
+      const isTakenBack = rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
+      const target = isTakenBack
+        ? must(await readRelease(tx, app.appId, seen.number), "the live release is stored")
+        : await findTarget(tx, { appId: app.appId, live: seen.number, number });
+      const from = isTakenBack ? rollOut.number : seen.number;
+      const reason = `The app was rolled back from v${from} to v${target.number}.`;
+      const endOfOther = { state: "taken_back", reason } as const;
+      if (isTakenBack) await takeBackRollOut(tx, rollOut, { reason, isWorse: false });
+      else await makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther });
       await pauseAutoDeploy(tx, app.appId, reason);
       await this.#builds.endPushes(tx, { appId: app.appId, reason, isRunningSuperseded: true });
       await record(tx, {
@@ -100,9 +109,9 @@ export class Releases {
         action: "app.rollback",
         by,
         resource: { type: "app", id: app.appId, name: row.name },
-        changes: { release: { old: seen.number, new: target.number } },
+        changes: { release: { old: from, new: target.number } },
       });
-      return view({ ...target, state: "live", end_reason: null, ended_at: null });
+      return view({ ...target, state: "live", end_reason: null, ended_at: null, share: null });
     });
   }
 
@@ -174,13 +183,18 @@ function noSuchRelease(appId: AppId, number: number): Fault {
   return new Fault("not_found", `The app ${appId} has no release v${number}.`);
 }
 
+function trafficOf({ state, share }: ReleaseRow): number {
+  if (state === "live") return 100 - (share ?? 0);
+  return state === "rolling_out" ? (share ?? 0) : 0;
+}
+
 function view(row: ReleaseRow): ReleaseView {
   return {
     releaseId: row.id,
     number: row.number,
     state: row.state,
     endReason: row.end_reason,
-    trafficPercent: row.state === "live" ? 100 : 0,
+    trafficPercent: trafficOf(row),
     isStartable: row.promoted_at !== null && row.collected_at === null,
     cause: row.cause,
     createdBy: row.created_by as Actor | null,

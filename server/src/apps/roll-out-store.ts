@@ -14,6 +14,8 @@ export type CurrentRollOut = {
   readonly projectId: ProjectId;
   readonly name: string;
   readonly releaseId: ReleaseId;
+  /** Of the release. */
+  readonly number: number;
   readonly state: "running" | "paused";
   readonly durationSeconds: number;
   readonly share: number;
@@ -92,13 +94,22 @@ export async function lockRollOut(
   if (projectId !== undefined && app.project_id !== projectId) return undefined;
   const row = await tx
     .selectFrom("roll_outs")
-    .selectAll()
-    .where("app_id", "=", appId)
-    .where("ended_at", "is", null)
+    .innerJoin("releases", "releases.id", "roll_outs.release_id")
+    .selectAll("roll_outs")
+    .select("releases.number")
+    .where("roll_outs.app_id", "=", appId)
+    .where("roll_outs.ended_at", "is", null)
     .executeTakeFirst();
   if (row === undefined || (row.state !== "running" && row.state !== "paused")) return null;
   return {
-    ...{ appId, projectId: app.project_id, name: app.name, releaseId: row.release_id, state: row.state },
+    ...{
+      appId,
+      projectId: app.project_id,
+      name: app.name,
+      releaseId: row.release_id,
+      number: row.number,
+      state: row.state,
+    },
     ...{ durationSeconds: row.duration_seconds, share: row.share },
     ...{ stepEndsAt: row.step_ends_at, stepLeftMs: row.step_left_ms },
   };
