@@ -49,6 +49,26 @@ test("a replica whose stored settings cannot be read is ended, its end written, 
   assert.deepEqual(stage.driver.running(), []);
 });
 
+test("lines that were not stored when the end of their replica was written are stored by the next process", async (t) => {
+  const stage = await leaveOneReplica(t);
+  const { db, driver } = stage;
+  const replicaId = [...driver.started][0] ?? assert.fail();
+  driver.crash(replicaId);
+  await driver.open({ event: () => undefined, lines: () => Promise.resolve() });
+  await driver.close();
+  await driver.print(replicaId, "last words");
+  await db
+    .updateTable("replicas")
+    .set({ state: "stopped", stopped_at: new Date(stage.clock.now()), reason: "It crashed." })
+    .execute();
+  await stage.openProcess(t);
+  await stage.reach("nothing is left of it", () => driver.remains() === 0);
+  assert.deepEqual(
+    stage.lines.map(({ text, appId }) => [text, appId]),
+    [["last words", stage.appId]],
+  );
+});
+
 test("the end of a replica that ended meanwhile is written with its reason, and another one can start", async (t) => {
   const stage = await leaveOneReplica(t);
   stage.driver.crash([...stage.driver.started][0] ?? assert.fail());
