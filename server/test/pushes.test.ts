@@ -312,11 +312,29 @@ test("without a hook the branch is polled, and a push while the platform is away
   await answers("v3");
   assert.equal((await deliveries()).length, 2);
 
-  // The repository is gone: after a few tries the app is told, once, and goes on.
-  await server.git("acme", "polled", ["config", "core.repositoryformatversion", "99"]);
-  const failed = async (): Promise<Json[]> => (await deliveries()).filter((one) => one.verdict === "failed");
+  // Also where a hook has worked, whose host sends nothing again.
+  const { url, secret } = (await platform.api("POST", `${path}/git-hook`)).body;
+  const headers = { ...signed("{}", secret), "x-gitea-event": "ping" };
+  assert.equal((await fetch(url, { method: "POST", body: "{}", headers })).status, 200);
+  assert.equal((await deliveries())[0]?.reason, "the event ping is not a push");
+  await platform.end("SIGKILL");
+  await server.push("acme", "polled", { "main.py": answering("v4") }, "trunk");
+  await platform.restart();
+  await answers("v4");
+});
+
+test("apps of a repository that is gone are told once, and go on", async (t) => {
+  const { platform, server } = await openPushFixture(t, { SLIPWAY_GIT_POLL_SECONDS: "1" });
+  await server.createRepo("acme", "gone", { "main.py": answering("v1") });
+  const { appId } = await deploy(platform, { name: "gone", gitRepo: "acme/gone" });
+  const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/git-deliveries`;
+  await server.git("acme", "gone", ["config", "core.repositoryformatversion", "99"]);
+  const failed = async (): Promise<Json[]> => (await platform.api("GET", path)).body.items;
   await until("the app is told", async () => (await failed()).length > 0, { deadlineMs: 60_000 });
-  assert.match((await failed())[0]?.reason, /acme\/polled/);
-  await answers("v3");
-  assert.equal((await failed()).length, 1);
+  const asked = server.requests.length;
+  await until("it is asked again", () => server.requests.length > asked, { deadlineMs: 60_000 });
+  const [only, ...others] = await failed();
+  assert.deepEqual([only?.verdict, others], ["failed", []]);
+  assert.match(only?.reason, /acme\/gone/);
+  assert.equal((await platform.call("gone", "run", {})).status, 200);
 });

@@ -25,7 +25,7 @@ export type BranchPollParts = {
 };
 
 /** When a repository was asked last, and how often in a row it has failed. `jitter` is around 1. */
-export type Pace = { askedMs: number; failures: number; jitter: number };
+export type Pace = { askedMs: number; wasAsked: boolean; failures: number; jitter: number };
 
 /** Repositories asked at the same time. */
 const atOnceMax = 4;
@@ -39,6 +39,7 @@ const toldFailures = 3;
 export class BranchPoll {
   readonly #parts: BranchPollParts;
   readonly #loop: Loop;
+  /** As many wait as there are repositories. */
   readonly #gate = new Gate({ max: atOnceMax, waitingMax: Number.POSITIVE_INFINITY });
   readonly #paces = new Map<string, Pace>();
   /** Those of the last turn; null: there was none. */
@@ -75,12 +76,13 @@ export class BranchPoll {
   #isDue(key: string, group: readonly PolledApp[]): boolean {
     const { clock, pollMs } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const isBack = this.#apps !== null && group.some((app) => this.#apps?.has(app.id) === false);
-    // At the start of the platform the first questions are spread over the interval.
-    const fresh: Pace = { askedMs: nowMs - pollMs * clock.random(), failures: 0, jitter: 1 };
+    // Started or resumed; a new app has just been read by its first build.
+    const isBack = group.some((app) => app.seen_sha !== null && this.#apps?.has(app.id) === false);
+    // After the start of the platform each is asked once, hook or not, spread over the interval.
+    const fresh: Pace = { askedMs: nowMs - pollMs * clock.random(), wasAsked: false, failures: 0, jitter: 1 };
     const pace = this.#paces.get(key) ?? fresh;
     this.#paces.set(key, pace);
-    const isHooked = group.every((app) => app.received_at !== null) && pace !== fresh;
+    const isHooked = pace.wasAsked && group.every((app) => app.received_at !== null);
     return isBack || nowMs >= pace.askedMs + waitMs(pace, { pollMs, isHooked });
   }
 
@@ -104,6 +106,7 @@ export class BranchPoll {
       if (!signal.aborted) log.error({ err: error, gitRepo }, "the branches of a repository could not be compared");
     } finally {
       pace.askedMs = clock.monotonicMs();
+      pace.wasAsked = true;
       pace.jitter = 0.9 + 0.2 * clock.random();
     }
   }
@@ -131,7 +134,7 @@ export class BranchPoll {
 
 /** How long after the last question the next one is asked. Failures double it, up to an hour. */
 export function waitMs(
-  { failures, jitter }: Omit<Pace, "askedMs">,
+  { failures, jitter }: Pick<Pace, "failures" | "jitter">,
   { pollMs, isHooked }: { readonly pollMs: number; readonly isHooked: boolean },
 ): number {
   const msMax = Math.max(pollMs, hourMs);

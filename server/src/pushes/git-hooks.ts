@@ -45,7 +45,7 @@ export type GitDelivery = Omit<
 const strangersMax = 30;
 /** Deliveries with a wrong signature that are kept, per app and minute. */
 const refusedMax = 5;
-/** Deliveries of an app per minute; a team that pushes all day sends a few. */
+/** Signed deliveries of an app per minute; a team that pushes all day sends a few. */
 const deliveriesMax = 120;
 const addressForm = /^[\w-]{32}$/;
 const pageTokens = new PageTokens<{ readonly number: number }>({
@@ -152,11 +152,10 @@ export class GitHooks {
       this.#strangers.tryTake(client);
       throw new Fault("not_found", "There is no hook with this address.");
     }
-    this.#deliveries.take(hook.app_id);
     return hook;
   }
 
-  /** Stores a delivery and its first verdict. Throws `Fault("unauthorized" | "malformed")`; also that is kept. */
+  /** Stores a delivery and its first verdict. Throws `Fault("unauthorized" | "malformed" | "rate_limited")`. */
   async receive(
     hook: HookRow,
     { headers, body, client }: { readonly headers: Headers; readonly body: Buffer; readonly client: string },
@@ -185,6 +184,7 @@ export class GitHooks {
       }
       throw new Fault(push.isSigned ? "malformed" : "unauthorized", `Refused: ${push.reason}.`);
     }
+    this.#deliveries.take(appId);
     const delivery = await this.#db.transaction().execute(async (tx) => {
       const app = await readPushedApp(tx, appId);
       if (app === undefined) throw noSuchApp(appId);
