@@ -54,7 +54,7 @@ export const projectRoutes = {
     method: "DELETE",
     path: paths.project,
     about:
-      "Deletes a project without apps, and with it its members, invitations, tokens, secrets and git credentials, immediately. 409 while it has apps. Its audit log is kept.",
+      "Deletes a project, and with it its apps (as the deletion of each app does), members, invitations, tokens, secrets and git credentials. Its audit log, usage and statements are kept.",
     access: "projects.delete",
     audit: "project.delete",
     status: 200,

@@ -88,7 +88,8 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const membership = openMembership(foundation, { people, personChanged });
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
   const receiver = receiverOver({ receiveBuild, receiveSettings, rebuild, requestCancel, endPushes });
-  const { routes, useCases } = await openApps(settings, { ...foundation, receiver, personChanged });
+  const onRemoved = (): void => queue.noteUnused();
+  const { routes, useCases, removal } = await openApps(settings, { ...foundation, receiver, personChanged, onRemoved });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 
   const { driver, builder, disk, onListening } = await openDriver(settings, foundation);
@@ -98,10 +99,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const pushes = openPushes(settings, {
     ...{ ...foundation, builds: receiver, guard },
     findCredential: (projectId, host) => useCases.credentials.forFetch(projectId, host),
-    pages: {
-      appEndpoint: (projectId, name) => appEndpoint(reached.urls, projectId, name),
-      buildPage: (build) => buildPage(reached.urls, build),
-    },
+    pages: pagesOf(reached),
   });
   const calls = await openCalls(settings, {
     ...{ ...foundation, ...limits, tokens, routes, driver, storeRefusal, webhooks, guard, onStep },
@@ -138,6 +136,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   lifecycle.onClose("builds", () => queue.stop());
   await pushes.start();
   startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf });
+  removal.start();
   health.serve(lifecycle);
   const addOwnListener: typeof guard.addOwnListener = (listener) => guard.addOwnListener(listener);
   await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, health, addOwnListener });
@@ -151,6 +150,13 @@ async function resealAll({ db, sealer, log }: Foundation): Promise<void> {
   for (const reseal of [resealOld, resealWebhooks, resealRuns, resealForwardings, resealGitHooks])
     resealed += await reseal(db, sealer);
   if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
+}
+
+function pagesOf(reached: Reached): Parameters<typeof openPushes>[1]["pages"] {
+  return {
+    appEndpoint: (projectId, name) => appEndpoint(reached.urls, projectId, name),
+    buildPage: (build) => buildPage(reached.urls, build),
+  };
 }
 
 /** The platform's own URLs, which are known only once it listens. */

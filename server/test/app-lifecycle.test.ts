@@ -100,8 +100,11 @@ test("a stopped app refuses calls with a sentence, ends none, keeps its runs, ov
   assert.deepEqual(actions.toSorted(), [...expected, "app.stop failure", "app.stop success"]);
 });
 
-test("a restart replaces the replica while calls go on, and ends none of them", async (t) => {
-  const { platform, gate, app, replicas } = await fixture(t, { minReplicaCount: 1, maxReplicaCount: 1 });
+test("a restart replaces the replica while calls go on, and ends none of them; a build outlives a stop", async (t) => {
+  const { platform, gate, app, appId, buildId, replicas } = await fixture(t, {
+    minReplicaCount: 1,
+    maxReplicaCount: 1,
+  });
   await until("it runs", async () => (await replicas()).length === 1, { deadlineMs });
   const [old] = await replicas();
   const long = platform.call("story", "run", { gate: gate.urls });
@@ -115,4 +118,12 @@ test("a restart replaces the replica while calls go on, and ends none of them", 
   await until("another one serves", isReplaced, { deadlineMs });
   gate.open();
   assert.equal((await long).status, 200);
+
+  const rebuilt = await platform.api("POST", `${app}/builds/${buildId}/rebuild`);
+  assert.equal((await platform.api("POST", `${app}/stop`)).status, 200);
+  const built = `${app}/builds/${rebuilt.body.buildId ?? rebuilt.body.id}`;
+  await until("the build ends well", async () => (await platform.api("GET", built)).body.status === "success", {
+    deadlineMs: 120_000,
+  });
+  await until("no replica is left", async () => (await replicaCount(platform, appId)) === 0, { deadlineMs });
 });

@@ -52,8 +52,8 @@ export const projectRows: Readonly<Partial<Record<RouteId, WalkRow>>> = {
       const { body } = await walk.call("createProject", { body: { name: "Short" }, caller: "operator" });
       return { parts: { project_id: body.id }, caller: "operator" };
     },
-    // The operator's own token would delete it: there is an app in this one.
-    refuse: () => ({ caller: "owner", status: 409 }),
+    // The new one is of nobody's tokens.
+    refuse: () => ({ caller: "inference", status: 403 }),
   },
   updateMember: {
     async succeed(walk) {

@@ -30,6 +30,7 @@ const host = { host: "git.example.org" };
 const credential = { kind: "token", secret: "walked-secret" };
 
 let couponsMade = 0;
+let appsMade = 0;
 
 async function newCoupon(walk: Walk): Promise<string> {
   const code = `WALK${++couponsMade}`;
@@ -69,8 +70,14 @@ const appsAndBuilds: WalkRows = {
   rebuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
   stopApp: { succeed: (walk) => set(walk, { stopped_at: null }) },
   startApp: { succeed: (walk) => set(walk, { stopped_at: new Date() }) },
+  deleteApp: { succeed: newApp },
   restartApp: { succeed: async (walk) => set(walk, { stopped_at: null, live_release_id: await newRelease(walk) }) },
 };
+
+async function newApp(walk: Walk): Promise<WalkCall> {
+  const made = await walk.call("createGitApp", { body: { name: `deleted-${++appsMade}`, gitRepo: "acme/shop" } });
+  return { parts: { app_id: made.body.appId } };
+}
 
 /** Sets columns of the app that a call needs. */
 async function set(walk: Walk, columns: Updateable<AppsTable>): Promise<WalkCall> {

@@ -61,7 +61,6 @@ test("live changes restart nothing, other changes replace replicas, and no call 
     (await replicas()).length === 1 ? await replicas() : undefined,
   );
   const calls = callAlways(platform);
-
   assert.equal((await change({ disableAuth: true, minReplicaCount: 2, maxReplicaCount: 3 })).change, "live");
   const withoutToken = async (): Promise<boolean> =>
     (await fetch(`${baseUrl}/v4/${projectId}/steady/run`, { method: "POST", body: "{}" })).ok;

@@ -10,6 +10,7 @@ import type { Caller } from "#accounts/caller.ts";
 import { passwordGate } from "#accounts/passwords.ts";
 import { insertMember, lockProject } from "#accounts/project-store.ts";
 import { deleteProject } from "#accounts/projects.ts";
+import { ProjectList } from "#apps/project-list.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
@@ -192,19 +193,20 @@ test("what is begun while a project is being deleted adds nothing to it", async 
   }
 });
 
-test("a project that an app is being added to is not deleted", async (t) => {
+test("an app that is being added to a project while that is deleted is deleted with it", async (t) => {
   const at = await fixture(t);
+  const projects = new ProjectList({ db: at.db, personChanged: () => undefined, onDeleted: () => undefined });
   const deletion = await at.db.transaction().execute(async (tx) => {
     await addApp({ ...at, db: tx });
-    const ending = at.db.transaction().execute((other) => {
-      return deleteProject(other, { id: at.projectId, nowMs: systemClock.now(), by: byPlatform });
-    });
+    const ending = projects.delete({ id: at.projectId, nowMs: systemClock.now(), by: byPlatform });
     const ended = ending.then(() => "done", codeOf);
     await until("the deletion waits for the app", async () => (await waitingForLocks(at)) === 1);
     return { ended };
   });
-  assert.equal(await deletion.ended, "conflict");
-  assert.equal((await at.members.list(at.projectId)).length, 1);
+  assert.equal(await deletion.ended, "done");
+  const apps = await at.db.selectFrom("apps").select("deleting_at").where("project_id", "=", at.projectId).execute();
+  assert.equal(apps.length, 1);
+  assert.ok(apps.every(({ deleting_at: at }) => at !== null));
 });
 
 async function addApp({ db, projectId }: Pick<Fixture, "db" | "projectId">): Promise<void> {

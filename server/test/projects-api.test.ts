@@ -112,14 +112,22 @@ test("names that are none are refused with what is allowed", async (t) => {
   }
 });
 
-test("a project with apps is not deleted", async (t) => {
+test("a project is deleted with its apps, each with an entry of its own", async (t) => {
   const api = await startManagementApi(t);
   const path = `/v2/projects/${api.projectId}`;
   await api.call("POST", `${path}/apps/git`, { body: { name: "my-app", gitRepo: "a/b" } });
-  const refused = await api.call("DELETE", path);
-  assert.equal(refused.status, 409);
-  assert.match(refused.body.message, /such as my-app/);
-  assert.equal((await api.call("GET", path)).status, 200);
+  const deleted = await api.call("DELETE", path);
+  assert.equal(deleted.status, 200, JSON.stringify(deleted.body));
+  const apps = await api.db.selectFrom("apps").selectAll().where("deleting_at", "is", null).execute();
+  assert.deepEqual(apps, []);
+  const builds = await api.db.selectFrom("builds").select(["status", "reason"]).execute();
+  assert.deepEqual(builds, [{ status: "cancelled", reason: "The app was deleted." }]);
+  const entries = await api.db.selectFrom("audit_log").select(["action", "resource_id"]).orderBy("id").execute();
+  const last = entries.slice(-2).map(({ action, resource_id: id }) => [action, id]);
+  assert.deepEqual(last, [
+    ["app.delete", `${api.projectId}-my-app`],
+    ["project.delete", api.projectId],
+  ]);
 });
 
 test("with a project end its members, tokens, invitations and secrets, at once; its audit log and its id stay", async (t) => {

@@ -78,12 +78,6 @@ export async function markDeleted(tx: Tx, id: ProjectId, at: Date): Promise<void
     .execute();
 }
 
-/** The name of one of the project's apps; undefined: there is none. */
-export async function anyApp(tx: Tx, id: ProjectId): Promise<string | undefined> {
-  const apps = tx.selectFrom("apps").select("name").where("project_id", "=", id).orderBy("name").limit(1);
-  return (await apps.executeTakeFirst())?.name;
-}
-
 /** In how many projects the person is an owner. */
 export async function countOwned(tx: Db, personId: string): Promise<number> {
   const rows = tx.selectFrom("members").where("person_id", "=", personId).where("role", "=", "owner");

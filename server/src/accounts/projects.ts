@@ -10,7 +10,6 @@ import { notify } from "#store/notify.ts";
 import { insertPassword, insertPerson, personByEmail } from "./account-store.ts";
 import { hashPassword } from "./passwords.ts";
 import {
-  anyApp,
   countOwned,
   eraseSecrets,
   insertMember,
@@ -73,17 +72,13 @@ export async function renameProject(
 }
 
 /**
- * Deletes a project without apps, and with it its members, invitations, tokens and secrets, everywhere within a second of the
- * commit. Its records are kept. Throws `Fault` when it does not exist or has apps.
+ * Deletes a project, and with it its members, invitations, tokens and secrets, everywhere within a second of the commit. Its
+ * records are kept; the caller deletes its apps in the same transaction. Throws `Fault` when it does not exist.
  */
 export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
   const { id, by } = wanted;
   const at = new Date(wanted.nowMs);
   const row = await lockProjectWhole(tx, id);
-  const app = await anyApp(tx, id);
-  if (app !== undefined) {
-    throw new Fault("conflict", `The project has apps, such as ${app}; only a project without apps can be deleted.`);
-  }
   const tokens = await revokeProjectTokens(tx, id, at);
   const members = await removeMembers(tx, id);
   await removeInvitations(tx, id);

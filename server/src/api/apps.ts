@@ -22,7 +22,15 @@ type Parts = {
   readonly waitReason: (appId: AppId) => string | undefined;
   readonly clock: Clock;
 };
-type Ids = "createGitApp" | "listApps" | "getApp" | "listContainers" | "stopApp" | "startApp" | "restartApp";
+type Ids =
+  | "createGitApp"
+  | "listApps"
+  | "getApp"
+  | "listContainers"
+  | "stopApp"
+  | "startApp"
+  | "restartApp"
+  | "deleteApp";
 
 /** Route handlers for apps and their replicas. */
 export function appHandlers(parts: Parts): Record<Ids, Handler> {
@@ -50,8 +58,9 @@ export function appHandlers(parts: Parts): Record<Ids, Handler> {
     },
     async getApp(call) {
       const projectId = projectOf(call);
-      const app = await apps.get(projectId, appOf(call));
-      return { ...showDetail(projectId, app, urls()), waitReason: waitReason(app.appId) ?? null };
+      const appId = appOf(call);
+      const app = await apps.get(projectId, appId);
+      return { ...showDetail(projectId, app, urls()), waitReason: waitReason(appId) ?? null };
     },
     async stopApp(call) {
       await lifecycle.stop({ ...refOf(call), by: call.by });
@@ -64,6 +73,12 @@ export function appHandlers(parts: Parts): Record<Ids, Handler> {
     async restartApp(call) {
       await lifecycle.restart({ ...refOf(call), by: call.by });
       return { message: "The app is restarting: its replicas are replaced step by step, while others serve." };
+    },
+    async deleteApp(call) {
+      await lifecycle.delete({ ...refOf(call), by: call.by });
+      return {
+        message: "The app was deleted: its name is free, and everything of it is removed after its running calls.",
+      };
     },
     async listContainers(call) {
       const now = clock.now();

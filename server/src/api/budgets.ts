@@ -1,4 +1,5 @@
 // Budgets of projects and apps.
+import { shownAppId } from "#lib/ids.ts";
 import type { z } from "zod";
 import { budgetFields } from "@slipway/contract/plan-fields.ts";
 import type { budget } from "@slipway/contract/plan-routes.ts";
@@ -59,7 +60,12 @@ function show({ budget: of, period, spentMicros }: BudgetView): z.infer<typeof b
   // The state of an earlier month no longer counts.
   const isNow = state.period === period;
   return {
-    ...{ project_id: of.projectId, app_id: of.appId, amount_cents: wholeCentsOf(terms.amountMicros), currency: "USD" },
+    ...{
+      project_id: of.projectId,
+      app_id: of.appId === null ? null : shownAppId(of.appId),
+      amount_cents: wholeCentsOf(terms.amountMicros),
+      currency: "USD",
+    },
     ...{ warn_percent: [...terms.warnPercent], stop: terms.isStop, webhook_url: of.webhookUrl, month: period },
     spent_cents: wholeCentsOf(spentMicros),
     warned_percent: isNow && state.warnedPercent > 0 ? state.warnedPercent : null,

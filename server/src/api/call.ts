@@ -5,7 +5,7 @@ import type { Caller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { appIdOf, appNameForm, uuidForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { uuidForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -18,6 +18,8 @@ export type ApiCall = {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly route: Route;
+  /** The app in the path, which exists; null: the path names none. */
+  readonly appId: AppId | null;
   /** Null on routes without a token. */
   readonly caller: Caller | null;
   readonly by: By;
@@ -45,13 +47,16 @@ export function projectOf(call: ApiCall): ProjectId {
   return must(pathPart(call.request, "project_id"), "the route names a project") as ProjectId;
 }
 
-/** The app in the path: its id, or only its name. Throws `Fault("not_found")` for an invalid one. */
+/** The app in the path. */
 export function appOf(call: ApiCall): AppId {
-  const projectId = projectOf(call);
-  const given = must(pathPart(call.request, "app_id"), "the route names an app");
-  const name = given.startsWith(`${projectId}-`) ? given.slice(projectId.length + 1) : given;
-  if (!appNameForm.test(name)) throw new Fault("not_found", "The project has no app with that id.");
-  return appIdOf(projectId, name);
+  return must(call.appId, "the route names an app");
+}
+
+/** The name of the app in the path, which has its id, or only its name; undefined when the path names none. */
+export function appNameOf(request: FastifyRequest): string | undefined {
+  const prefix = `${pathPart(request, "project_id")}-`;
+  const given = pathPart(request, "app_id");
+  return given?.startsWith(prefix) === true ? given.slice(prefix.length) : given;
 }
 
 /** The build in the path. Throws `Fault("not_found")` for an invalid one. */

@@ -5,6 +5,7 @@ import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { actorOf, type Caller, type PersonCaller } from "#accounts/caller.ts";
+import type { Apps } from "#apps/app.ts";
 import type { Attempts } from "#apps/attempts.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { anonymousActor, type By } from "#audit/actor.ts";
@@ -14,13 +15,14 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import { authenticate, authorize, type ApiAuthenticator } from "./access.ts";
-import { pathPart, type Handler } from "./call.ts";
+import { appNameOf, pathPart, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
 import { readQuery } from "./parameters.ts";
 
 export type RouterParts = {
   readonly tokens: ApiAuthenticator;
   readonly projects: ProjectList;
+  readonly apps: Pick<Apps, "resolve">;
   readonly attempts: Attempts;
   readonly log: Log;
   readonly clock: Clock;
@@ -90,10 +92,14 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
       const caller = known.get(request)?.caller ?? null;
       const query = route.query === undefined ? {} : readQuery(route.query, request.query as Record<string, unknown>);
       const by = byOf(request, caller);
+      const appName = appNameOf(request);
+      const projectId = pathPart(request, "project_id") as ProjectId;
+      const appId = appName === undefined ? null : await parts.apps.resolve(projectId, appName);
       const call = {
         request,
         reply,
         route,
+        appId,
         caller,
         by,
         query,

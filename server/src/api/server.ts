@@ -153,6 +153,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
   addRoutes(api, handlers, {
     tokens: parts.tokens,
     projects: useCases.projects,
+    apps: useCases.apps,
     attempts: useCases.attempts,
     log,
     clock,

@@ -1,4 +1,5 @@
 // Settings of apps: changing them, and showing them with their origins.
+import { shownAppId } from "#lib/ids.ts";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { ChangedApp, SettingsChanges } from "#apps/settings-changes.ts";
@@ -22,7 +23,7 @@ export function settingsHandlers(parts: {
       const changed = await settingsChanges.change({ projectId, appId, body: call.body, isDryRun, by: call.by, admit });
       const { build } = changed;
       return {
-        appId,
+        appId: shownAppId(appId),
         change: changed.need,
         changed: [...changed.changed],
         isDryRun,

@@ -1,7 +1,7 @@
 // Log lines in the format of the API.
 import type { z } from "zod";
 import type { appLogPage, buildLogLine } from "@slipway/contract/answers.ts";
-import type { BuildId } from "#lib/ids.ts";
+import { shownAppId, type BuildId } from "#lib/ids.ts";
 import type { NumberedBuildLine } from "#logs/build-log-store.ts";
 import type { StoredAppLine } from "#logs/app-log-store.ts";
 
@@ -20,7 +20,7 @@ export function showLine(buildId: BuildId, line: NumberedBuildLine): z.infer<typ
 /** A line that an app printed. */
 export function showAppLine(line: StoredAppLine): z.infer<typeof appLogPage>["logs"][number] {
   return {
-    appId: line.appId,
+    appId: shownAppId(line.appId),
     projectId: line.projectId,
     runId: line.runId,
     containerId: line.replicaId,

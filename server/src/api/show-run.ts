@@ -1,7 +1,7 @@
 // Runs in the format of the API: the keys that existing clients read, then our own.
 import type { z } from "zod";
 import type { run } from "@slipway/contract/answers.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import { shownAppId, type ProjectId } from "#lib/ids.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 
 /** The durations of the phases; for a run that has not ended, up to now. */
@@ -33,7 +33,7 @@ export function showRun(
     id: row.id,
     ip: row.client_address,
     method: row.method,
-    modelId: row.app_id,
+    modelId: shownAppId(row.app_id),
     projectId: of.projectId,
     queueProxyReceivedAt: acceptedAt,
     queueProxyWaitStartedAt: text(spans.waitStartedAt),

@@ -1,5 +1,5 @@
 // The URLs that answers of the API contain.
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
 /** The platform's base URLs, without a trailing slash. */
@@ -12,7 +12,7 @@ export type Urls = {
 
 /** An app's page. */
 export function appPage(urls: Urls, { projectId, appId }: { projectId: ProjectId; appId: AppId }): string {
-  return `${urls.dashboardUrl}/projects/${projectId}/apps/${appId}`;
+  return `${urls.dashboardUrl}/projects/${projectId}/apps/${shownAppId(appId)}`;
 }
 
 type BuildRef = { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId };
@@ -24,7 +24,7 @@ export function buildPage(urls: Urls, place: BuildRef): string {
 
 /** A build's log in the API. */
 export function buildLogUrl(urls: Urls, { projectId, appId, buildId }: BuildRef): string {
-  return `${urls.baseUrl}/v2/projects/${projectId}/apps/${appId}/builds/${buildId}/logs`;
+  return `${urls.baseUrl}/v2/projects/${projectId}/apps/${shownAppId(appId)}/builds/${buildId}/logs`;
 }
 
 /** Where an app is called. */

@@ -1,4 +1,4 @@
-// Stops, starts and restarts apps. Each change locks the app's row and writes it with its audit row in one transaction: of
+// Stops, starts, restarts and deletes apps. Each change locks the app's row and writes it with its audit row in one transaction: of
 // two at once one wins, and the other is refused. Scheduler, proxy and runs hear of it through the routing table.
 import { sql } from "kysely";
 import type { By } from "#audit/actor.ts";
@@ -7,7 +7,8 @@ import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { lockApp, noSuchApp, type AppRow } from "./app-store.ts";
+import { markAppsDeleted } from "./app-removal-store.ts";
+import { lockAppForChange, type AppRow } from "./app-store.ts";
 import { pauseRollOut } from "./roll-out-store.ts";
 
 /** Identifies an app, and who changes it. */
@@ -16,9 +17,12 @@ export type AppChange = { readonly projectId: ProjectId; readonly appId: AppId; 
 /** Use cases. They throw `Fault("not_found" | "conflict")`. */
 export class AppLifecycle {
   readonly #db: Db;
+  readonly #onDeleted: () => void;
 
-  constructor({ db }: { readonly db: Db }) {
+  /** `onDeleted` is called after the commit. */
+  constructor({ db, onDeleted }: { readonly db: Db; readonly onDeleted: () => void }) {
     this.#db = db;
+    this.#onDeleted = onDeleted;
   }
 
   /**
@@ -59,13 +63,23 @@ export class AppLifecycle {
     });
   }
 
-  async #change({ projectId, appId }: AppChange, act: (tx: Tx, app: AppRow) => Promise<void>): Promise<void> {
+  /**
+   * Deletes the app: its name is free and its calls are refused when this resolves; running calls and runs may end, and then
+   * everything of it is removed but its audit log and usage.
+   */
+  async delete(change: AppChange): Promise<void> {
+    await this.#change(change, async (tx, app) => {
+      await markAppsDeleted(tx, [app.id]);
+      await notify(tx, "plans", change.projectId);
+      await recordChange(tx, app, { ...change, action: "app.delete" });
+    });
+    this.#onDeleted();
+  }
+
+  async #change(change: AppChange, act: (tx: Tx, app: AppRow) => Promise<void>): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      const app = await lockApp(tx, appId);
-      if (app?.project_id !== projectId) throw noSuchApp(appId);
-      if (app.deleting_at !== null) throw new Fault("conflict", "The app is being deleted.");
-      await act(tx, app);
-      await notify(tx, "apps", appId);
+      await act(tx, await lockAppForChange(tx, change));
+      await notify(tx, "apps", change.appId);
     });
   }
 }
@@ -82,7 +96,10 @@ async function setStopped(tx: Tx, appId: AppId, isStopped: boolean): Promise<voi
 async function recordChange(
   tx: Tx,
   app: AppRow,
-  change: AppChange & { readonly action: "app.stop" | "app.start" | "app.restart"; readonly isStopped?: boolean },
+  change: AppChange & {
+    readonly action: "app.stop" | "app.start" | "app.restart" | "app.delete";
+    readonly isStopped?: boolean;
+  },
 ): Promise<void> {
   const { projectId, action, by, isStopped } = change;
   const resource = { type: "app", id: app.id, name: app.name };

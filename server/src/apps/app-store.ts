@@ -1,7 +1,7 @@
 // Queries on apps and, read-only, on their builds and replicas.
 import { sql, type Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type BuildId, type ProjectId, type ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import type { AppsTable, BuildsTable, ReplicasTable } from "#store/tables.ts";
@@ -78,9 +78,11 @@ export async function insertApp(
 
 /**
  * Locks an app's row, which changes of an app take before those of its builds and releases; undefined when there is no
- * such app.
+ * such app. Before it, its project is locked against deletion, which locks in that order too.
  */
 export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined> {
+  const project = tx.selectFrom("apps").select("project_id").where("id", "=", appId);
+  await tx.selectFrom("projects").select("id").where("id", "=", project).forKeyShare().execute();
   return await tx.selectFrom("apps").selectAll().where("id", "=", appId).forUpdate().executeTakeFirst();
 }
 
@@ -109,6 +111,19 @@ export async function pauseAutoDeploy(tx: Tx, appId: AppId, reason: string): Pro
     .execute();
 }
 
+/**
+ * Like `lockApp`, for a change of the app. Throws `Fault("not_found")`, and `Fault("conflict")` when it was deleted just now.
+ */
+export async function lockAppForChange(
+  tx: Tx,
+  { projectId, appId }: { readonly projectId: ProjectId; readonly appId: AppId },
+): Promise<AppRow> {
+  const app = await lockApp(tx, appId);
+  if (app?.project_id !== projectId) throw noSuchApp(appId);
+  if (app.deleting_at !== null) throw new Fault("conflict", "The app was deleted just now, by another request.");
+  return app;
+}
+
 /** Lets pushes be deployed again; false when they were not paused. The caller holds the lock on the app's row. */
 export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
   const resumed = await tx
@@ -119,6 +134,18 @@ export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
     .returning("id")
     .executeTakeFirst();
   return resumed !== undefined;
+}
+
+/** The app of that name that callers see. No locks. */
+export async function findApp(db: Db, projectId: ProjectId, name: string): Promise<AppId | undefined> {
+  const apps = db.selectFrom("apps").select("id").where("project_id", "=", projectId).where("name", "=", name);
+  return (await apps.where("deleting_at", "is", null).executeTakeFirst())?.id;
+}
+
+/** All ids of the name, of deleted apps too. No locks: of two new apps at once `insertApp` lets one in. */
+export async function idsOfName(tx: Tx, projectId: ProjectId, name: string): Promise<AppId[]> {
+  const apps = tx.selectFrom("apps").select("id").where("project_id", "=", projectId).where("name", "=", name);
+  return (await apps.execute()).map(({ id }) => id);
 }
 
 /** True when a person has stopped the app. No locks. */
@@ -134,6 +161,7 @@ export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promis
     .select("id")
     .where("id", "=", appId)
     .where("project_id", "=", projectId)
+    .where("deleting_at", "is", null)
     .executeTakeFirst();
   return row !== undefined;
 }
@@ -148,7 +176,8 @@ export async function readApps(
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
     .select(["latest.reason as latest_reason", "releases.number as live_release"])
     .select(["apps.auto_deploy_paused_at", "apps.auto_deploy_paused_reason"])
-    .where("apps.project_id", "=", projectId);
+    .where("apps.project_id", "=", projectId)
+    .where("apps.deleting_at", "is", null);
   if (appId !== undefined) query = query.where("apps.id", "=", appId);
   return await query.orderBy("apps.name").limit(limit).execute();
 }
@@ -218,5 +247,5 @@ export async function readReplicas(
 
 /** The same fault for a missing app and for an app of another project. */
 export function noSuchApp(appId: string): Fault {
-  return new Fault("not_found", `The project has no app ${appId}.`);
+  return new Fault("not_found", `The project has no app ${shownAppId(appId)}.`);
 }

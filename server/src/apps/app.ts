@@ -2,14 +2,16 @@
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { appIdOf, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import {
+  findApp,
   hasApp,
+  idsOfName,
   insertApp,
   noSuchApp,
   readApps,
@@ -100,8 +102,8 @@ export class Apps {
   }): Promise<CreatedApp> {
     const { projectId, by } = given;
     const { request, name } = given.checked;
-    const appId = appIdOf(projectId, name);
     return await this.#db.transaction().execute(async (tx) => {
+      const appId = freeAppId(appIdOf(projectId, name), await idsOfName(tx, projectId, name));
       const dockerAuthSealed =
         request.dockerAuth && this.#sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
       const isNew = await insertApp(tx, {
@@ -124,8 +126,16 @@ export class Apps {
         changes: changesOf(request),
       });
       await notify(tx, "apps", appId);
-      return { appId, appName: name, buildId, status };
+      return { appId: shownAppId(appId), appName: name, buildId, status };
     });
+  }
+
+  /** The id of the app with the name. Throws `Fault("not_found")`. */
+  async resolve(projectId: ProjectId, name: string): Promise<AppId> {
+    if (!appNameForm.test(name)) throw new Fault("not_found", "The project has no app with that id.");
+    const appId = await findApp(this.#db, projectId, name);
+    if (appId === undefined) throw noSuchApp(appIdOf(projectId, name));
+    return appId;
   }
 
   /** All apps of a project, by name. */
@@ -163,7 +173,7 @@ export class Apps {
 function view(row: AppWithState): AppView {
   const { latest_build_id: buildId, latest_status: status, latest_reason: reason } = row;
   return {
-    appId: row.id,
+    appId: shownAppId(row.id),
     name: row.name,
     status: statusOf(row),
     createdAt: row.created_at,

@@ -2,7 +2,7 @@
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
 import type { BuildReceiver, BuildRef, ReceivedBuild } from "./build-receiver.ts";
@@ -109,13 +109,13 @@ export class Builds {
 }
 
 function resourceOf(ref: BuildRef): { type: string; id: string; name: string } {
-  return { type: "build", id: ref.buildId, name: ref.appId };
+  return { type: "build", id: ref.buildId, name: shownAppId(ref.appId) };
 }
 
 function view(row: BuildRow): BuildView {
   return {
     buildId: row.id,
-    appId: row.app_id,
+    appId: shownAppId(row.app_id),
     number: row.number,
     cause: row.cause,
     status: row.status,

@@ -1,5 +1,5 @@
 // Lists an app's replicas for the API, which calls them containers.
-import type { AppId, BuildId, ProjectId, ReplicaId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type BuildId, type ProjectId, type ReplicaId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readReplicas, type ReplicaRow } from "./app-store.ts";
 
@@ -39,7 +39,7 @@ export class Containers {
 function view(row: ReplicaRow): Omit<ContainerView, "state"> {
   return {
     replicaId: row.id,
-    appId: row.app_id,
+    appId: shownAppId(row.app_id),
     projectId: row.project_id,
     buildId: row.build_id,
     createdAt: row.created_at,

@@ -1,20 +1,30 @@
 // Opens the apps area: the routes in memory, and all use cases of the API.
 import type { Foundation } from "#store/foundation.ts";
+import { AppRemoval } from "./app-removal.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { Routes } from "./routes.ts";
 import { useCases, type UseCases } from "./use-cases.ts";
 
-type Parts = Foundation & { readonly receiver: BuildReceiver; readonly personChanged: (personId: string) => void };
+type Parts = Foundation & {
+  readonly receiver: BuildReceiver;
+  readonly personChanged: (personId: string) => void;
+  /** See `AppRemoval`. */
+  readonly onRemoved: () => void;
+};
 
-export type OpenedApps = { readonly routes: Routes; readonly useCases: UseCases };
+/** `removal` is not started. */
+export type OpenedApps = { readonly routes: Routes; readonly useCases: UseCases; readonly removal: AppRemoval };
 
 /** Resolves when all routes are loaded. */
 export async function openApps(
   { providers }: { readonly providers: readonly string[] },
-  { receiver, personChanged, db, notifications, sealer, log, clock, lifecycle }: Parts,
+  { receiver, personChanged, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
 ): Promise<OpenedApps> {
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
-  return { routes, useCases: useCases({ db, sealer, receiver, providers, personChanged, clock }) };
+  const removal = new AppRemoval({ db, clock, log, onRemoved });
+  lifecycle.onClose("removal of apps", () => removal.stop());
+  const onDeleted = (): void => removal.nudge();
+  return { routes, removal, useCases: useCases({ db, sealer, receiver, providers, personChanged, onDeleted, clock }) };
 }

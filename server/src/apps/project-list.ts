@@ -1,12 +1,14 @@
 // Lists, creates, renames and deletes projects.
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
-import { isProject, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
+import { isProject, lockProjectWhole, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
 import { createProject, deleteProject, findProject, renameProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";
+import { record } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
+import { lockAppsOf, markAppsDeleted } from "./app-removal-store.ts";
 
 /** `role`: the caller's role in it; null for operators and for tokens without one. */
 export type ProjectView = {
@@ -22,11 +24,18 @@ const projectsMax = 10_000;
 export class ProjectList {
   readonly #db: Db;
   readonly #personChanged: (personId: string) => void;
+  readonly #onDeleted: () => void;
 
   /** `personChanged` is called after the commit for each person with a new project, to update this process's cache of people. */
-  constructor({ db, personChanged }: { readonly db: Db; readonly personChanged: (personId: string) => void }) {
-    this.#db = db;
-    this.#personChanged = personChanged;
+  constructor(options: {
+    readonly db: Db;
+    readonly personChanged: (personId: string) => void;
+    /** Called after the commit when a project was deleted, perhaps with apps. */
+    readonly onDeleted: () => void;
+  }) {
+    this.#db = options.db;
+    this.#personChanged = options.personChanged;
+    this.#onDeleted = options.onDeleted;
   }
 
   /** True when the project exists. */
@@ -77,9 +86,17 @@ export class ProjectList {
     return viewOf(await this.#db.transaction().execute((tx) => renameProject(tx, wanted)), caller);
   }
 
-  /** Deletes a project without apps, and its members, invitations, tokens and secrets. */
+  /** Deletes a project, its apps as `AppLifecycle.delete` does, and its members, invitations, tokens and secrets. */
   async delete(wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
-    await this.#db.transaction().execute((tx) => deleteProject(tx, wanted));
+    const { id: projectId, by } = wanted;
+    await this.#db.transaction().execute(async (tx) => {
+      await lockProjectWhole(tx, projectId);
+      for (const { id, name } of await markAppsDeleted(tx, await lockAppsOf(tx, projectId))) {
+        await record(tx, { projectId, action: "app.delete", by, resource: { type: "app", id, name } });
+      }
+      await deleteProject(tx, wanted);
+    });
+    this.#onDeleted();
   }
 
   #rowsOf(caller: Caller): Promise<readonly ProjectRow[]> {

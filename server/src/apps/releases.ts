@@ -8,7 +8,14 @@ import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { hasApp, lockApp, noSuchApp, pauseAutoDeploy, readLiveRelease, resumeAutoDeploy } from "./app-store.ts";
+import {
+  hasApp,
+  lockAppForChange,
+  noSuchApp,
+  pauseAutoDeploy,
+  readLiveRelease,
+  resumeAutoDeploy,
+} from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { makeLive, readEarlierRelease, readRelease, readReleases, type ReleaseRow } from "./release-store.ts";
 import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
@@ -90,7 +97,7 @@ export class Releases {
   ): Promise<ReleaseView> {
     const seen = await readLiveRelease(this.#db, app);
     return await this.#db.transaction().execute(async (tx) => {
-      const row = await this.#lock(tx, app);
+      const row = await lockAppForChange(tx, app);
       if (seen === undefined || row.live_release_id !== seen.id) throw changedMeanwhile();
       const rollOut = await lockRollOut(tx, app);
       const isTakenBack = rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
@@ -118,7 +125,7 @@ export class Releases {
   /** Lets pushes be deployed again. Throws `Fault("not_found")`, or `Fault("conflict")` when they are not paused. */
   async resumeDeploys(app: AppRef, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      const row = await this.#lock(tx, app);
+      const row = await lockAppForChange(tx, app);
       if (!(await resumeAutoDeploy(tx, app.appId))) {
         throw new Fault("conflict", "Automatic deploys of the app are not paused, so there is nothing to resume.");
       }
@@ -131,12 +138,6 @@ export class Releases {
       });
       await notify(tx, "apps", app.appId);
     });
-  }
-
-  async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<NonNullable<Awaited<ReturnType<typeof lockApp>>>> {
-    const row = await lockApp(tx, appId);
-    if (row === undefined || row.project_id !== projectId || row.deleting_at !== null) throw noSuchApp(appId);
-    return row;
   }
 }
 

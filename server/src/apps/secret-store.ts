@@ -44,6 +44,7 @@ export async function restartApps(tx: Tx, { projectId, appId }: SecretScope): Pr
     .set({ restarts: sql<number>`restarts + 1` })
     .where("project_id", "=", projectId)
     .where("live_release_id", "is not", null)
+    .where("deleting_at", "is", null)
     .$if(appId !== null, (query) => query.where("id", "=", appId as AppId))
     .returning("id")
     .execute();

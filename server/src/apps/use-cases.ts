@@ -40,11 +40,13 @@ export function useCases(options: {
   readonly providers: readonly string[];
   /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
+  /** Called after the commit when apps were deleted. */
+  readonly onDeleted?: () => void;
 }): UseCases {
-  const { db, sealer, receiver, providers, personChanged, clock = systemClock } = options;
+  const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers }),
-    lifecycle: new AppLifecycle({ db }),
+    lifecycle: new AppLifecycle({ db, onDeleted }),
     settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
@@ -52,7 +54,7 @@ export function useCases(options: {
     rollOuts: new RollOuts({ db, clock }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
-    projects: new ProjectList({ db, personChanged }),
+    projects: new ProjectList({ db, personChanged, onDeleted }),
     attempts: new Attempts({ db }),
   };
 }

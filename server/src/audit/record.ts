@@ -3,7 +3,7 @@
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { toJson } from "#store/json.ts";
 import type { Db } from "#store/database.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import { shownAppId, type ProjectId } from "#lib/ids.ts";
 import type { By } from "./actor.ts";
 import { insertEntry } from "./audit-store.ts";
 import { cutText, maskChanges, type Changes } from "./mask.ts";
@@ -36,14 +36,18 @@ export async function record(tx: Db, entry: AuditEntry): Promise<void> {
     actor_id: name(actor.id),
     actor_name: name(actor.name),
     resource_type: name(entry.resource?.type),
-    resource_id: name(entry.resource?.id),
-    resource_name: name(entry.resource?.name),
+    resource_id: name(shown(entry.resource?.id)),
+    resource_name: name(shown(entry.resource?.name)),
     request_id: name(request?.id),
     address: name(request?.address),
     user_agent: cutOrNull(request?.userAgent, userAgentLengthMax),
     changes: entry.changes === undefined ? null : toJson(maskChanges(entry.changes)),
     reason: entry.reason === undefined ? null : cutText(entry.reason),
   });
+}
+
+function shown(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : shownAppId(text);
 }
 
 function cutOrNull(text: string | null | undefined, max: number): string | null {

@@ -86,6 +86,12 @@ export class BuildQueue {
     this.#loop.start();
   }
 
+  /** Releases were removed: artifacts of them may be unused. */
+  noteUnused(): void {
+    this.#tidySoon();
+    this.#loop.nudge();
+  }
+
   /** Resolves when no build is in progress any more. */
   async stop(): Promise<void> {
     this.#unlisten?.();

@@ -2,7 +2,7 @@
 // related change and the audit row commit or roll back together; `queue.ts` does the work.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
-import { lockApp, noSuchApp, resumeAutoDeploy } from "#apps/app-store.ts";
+import { lockAppForChange, resumeAutoDeploy } from "#apps/app-store.ts";
 import type { BuildRef, NewBuild, NewSettings, ReceivedBuild } from "#apps/build-receiver.ts";
 import type { Actor } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
@@ -23,7 +23,7 @@ const unfinishedMax = 50;
  * Locks the app's row.
  */
 export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
-  const app = await lockedApp(tx, build.appId);
+  const app = await lockAppForChange(tx, build);
   return await insertBuild(tx, {
     ...{ build, request: app.request, configToml: app.config_toml, settings: null },
     ...{ commit: build.commit, branch: build.branch, message: build.message, author: build.author },
@@ -39,7 +39,7 @@ export async function receiveSettings(
   given: NewSettings,
 ): Promise<ReceivedBuild & { readonly releaseNumber: number }> {
   const { projectId, appId, by, release, settings } = given;
-  const app = await lockedApp(tx, appId);
+  const app = await lockAppForChange(tx, given);
   const built = await insertBuild(tx, {
     build: { projectId, appId, cause: "settings", by },
     ...{ request: app.request, configToml: app.config_toml, settings: null, keepsArtifact: true },
@@ -54,7 +54,7 @@ export async function receiveSettings(
  * for the rest, its original request. Throws `Fault("not_found")` when the build does not belong to the app.
  */
 export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild> {
-  await lockedApp(tx, given.appId);
+  await lockAppForChange(tx, given);
   const earlier = await tx
     .selectFrom("builds")
     .select(["request", "config_toml", "settings", "commit_sha", "commit_message", "commit_author", "branch"])
@@ -164,13 +164,6 @@ async function endPendingSettings(
     .forUpdate()
     .execute();
   for (const { id } of builds) await askToEnd(tx, id, reason);
-}
-
-/** The locked row of an app that takes changes. */
-async function lockedApp(tx: Tx, appId: AppId): Promise<NonNullable<Awaited<ReturnType<typeof lockApp>>>> {
-  const app = await lockApp(tx, appId);
-  if (app === undefined || app.deleting_at !== null) throw noSuchApp(appId);
-  return app;
 }
 
 type InsertedBuild = {

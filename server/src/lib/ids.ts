@@ -6,7 +6,7 @@ type Branded<Name extends string> = string & { readonly [brand]: Name };
 
 /** `p-` and eight hexadecimal digits. */
 export type ProjectId = Branded<"ProjectId">;
-/** `{projectId}-{appName}`. */
+/** `{projectId}-{appName}`; within the platform, `~2` and so on may follow: see `freeAppId`. */
 export type AppId = Branded<"AppId">;
 /** A UUID. */
 export type BuildId = Branded<"BuildId">;
@@ -41,6 +41,19 @@ export function newProjectId(): ProjectId {
 /** The id of the app with this name in this project. */
 export function appIdOf(projectId: ProjectId, appName: string): AppId {
   return `${projectId}-${appName}` as AppId;
+}
+
+/** An id for a new app of a name whose ids so far belong to deleted apps that are still being removed. */
+export function freeAppId(appId: AppId, taken: readonly AppId[]): AppId {
+  const numbers = taken.map((one) => Number(one.split("~")[1] ?? "1"));
+  return taken.length === 0 ? appId : (`${appId}~${Math.max(...numbers) + 1}` as AppId);
+}
+
+const numberedAppId = /^((?:dev-)?p-[0-9a-f]{8}-[a-z0-9-]{3,30})~\d+$/;
+
+/** The id of an app as callers know it; any other text as it is. */
+export function shownAppId<Id extends string>(id: Id): Id {
+  return id.replace(numberedAppId, "$1") as Id;
 }
 
 /** The project of an app. */

@@ -1,6 +1,6 @@
 // Filters cookies between browsers and apps. All apps and the platform share one host name and port, so a browser keeps
 // their cookies together: each app's are bound to the app's path, and the platform's own never reach an app. Pure.
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import { trimmed } from "./fields.ts";
 import { appPath } from "./target.ts";
 
@@ -22,7 +22,7 @@ const none: readonly string[] = Object.freeze([]);
 /** The `Set-Cookie` values for clients: bound to the app's path, without those that use the platform's names. */
 export function cookiesOfApp(given: readonly string[] | null, app: App): readonly string[] {
   if (given === null) return none;
-  const appName = app.appId.slice(app.projectId.length + 1);
+  const appName = shownAppId(app.appId).slice(app.projectId.length + 1);
   const path = appPath({ projectId: app.projectId, appName });
   return given.filter((cookie) => !ownForm.test(cookie)).map((cookie) => bound(cookie, path));
 }

@@ -359,7 +359,9 @@ export class Proxy implements DemandSource, Occupancy {
 
   /** Registers replicas before their first call, so that a replica can be retired before it. */
   #refresh(appId: AppId): void {
-    this.#appOf(appId).refresh();
+    const app = this.#appOf(appId);
+    app.refresh();
+    if (app.isIdle && this.#options.routes.byAppId(appId) === undefined) this.#apps.delete(appId);
   }
 
   #refuse(arrival: Arrival, fault: Fault, client: Client = arrival.client): void {

@@ -50,13 +50,16 @@ create table apps (
   auto_deploy_paused_at timestamp with time zone,
   auto_deploy_paused_reason text,
   deleting_at timestamp with time zone,
+  removed_at timestamp with time zone,
   constraint apps_pkey PRIMARY KEY (id),
-  constraint apps_check CHECK ((id = ((project_id || '-'::text) || name))),
+  constraint apps_id CHECK (((id = ((project_id || '-'::text) || name)) OR (id ~ (((('^'::text || project_id) || '-'::text) || name) || '~[0-9]+$'::text)))),
   constraint apps_live_release_id_fkey FOREIGN KEY (live_release_id) REFERENCES releases(id),
   constraint apps_paused CHECK (((auto_deploy_paused_at IS NULL) = (auto_deploy_paused_reason IS NULL))),
   constraint apps_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
-  constraint apps_project_id_name_key UNIQUE (project_id, name)
+  constraint apps_removed CHECK (((removed_at IS NULL) OR (deleting_at IS NOT NULL)))
 );
+CREATE INDEX apps_deleting ON public.apps USING btree (deleting_at) WHERE (deleting_at IS NOT NULL);
+CREATE UNIQUE INDEX apps_by_name ON public.apps USING btree (project_id, name) WHERE (deleting_at IS NULL);
 
 create table audit_chains (
   chain text not null,

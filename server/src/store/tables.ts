@@ -47,6 +47,7 @@ export type AppsTable = {
   auto_deploy_paused_at: Date | null;
   auto_deploy_paused_reason: string | null;
   deleting_at: Date | null;
+  removed_at: Date | null;
 };
 
 export type AuditChainsTable = {

@@ -5,7 +5,7 @@ import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -299,7 +299,7 @@ function deliveryItem(row: DeliveryRow): DeliveryItem {
   const { id, runId, endpointId, url, statusCode, contentType, bodyBytes, state, reason, attempts } = row;
   const isPending = state === "pending";
   return {
-    ...{ id, appId: row.appId as AppId, runId, endpointId, url, statusCode, contentType, bodyBytes },
+    ...{ id, appId: shownAppId(row.appId as AppId), runId, endpointId, url, statusCode, contentType, bodyBytes },
     isReplayable: !isPending && row.hasBody,
     ...{ state, reason, attempts, createdAt: row.createdAt },
     dueAt: isPending && !row.isPaused ? row.dueAt : null,

@@ -25,6 +25,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   startApp: workers,
   restartApp: workers,
   updateApp: workers,
+  deleteApp: leaders,
   listBuilds: workers,
   getBuild: workers,
   cancelBuild: workers,

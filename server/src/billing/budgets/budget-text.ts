@@ -1,4 +1,5 @@
 // The texts about a budget, for people and programs: pure. No secrets: none of them contains the budget's own URL.
+import { shownAppId } from "#lib/ids.ts";
 import { boundsOf } from "#billing/period.ts";
 import { never } from "#lib/assert.ts";
 import { microsOfCent } from "#lib/money.ts";
@@ -25,7 +26,7 @@ export function dollars(micros: bigint): string {
 /** The scope of a budget: `the app example of the project p-0123abcd`. */
 function subjectOf({ projectId, appId }: BudgetScope): string {
   const project = `the project ${projectId}`;
-  return appId === null ? project : `the app ${appId.slice(projectId.length + 1)} of ${project}`;
+  return appId === null ? project : `the app ${shownAppId(appId).slice(projectId.length + 1)} of ${project}`;
 }
 
 /** When a stop of the month ends automatically: `2026-12-01 00:00 UTC`. */
@@ -39,7 +40,7 @@ export function stopReason(
   stop: { readonly appId: string | null; readonly period: string },
 ): string {
   const whose = stop.appId === null ? "its project's" : "its";
-  const path = stop.appId === null ? "" : `/apps/${stop.appId}`;
+  const path = stop.appId === null ? "" : `/apps/${shownAppId(stop.appId)}`;
   const route = `/v2/projects/${scope.projectId}${path}/budget`;
   return `The app does not accept calls: ${whose} budget for ${stop.period} is used up. It resumes at ${monthEndText(stop.period)}, or as soon as the budget is raised (PUT ${route}) or deleted (DELETE ${route}).`;
 }
@@ -75,7 +76,7 @@ export function contentOf(budget: Budget, event: BudgetEvent, atMs: number) {
     type: `budget.${event.kind}`,
     at: new Date(atMs).toISOString(),
     project_id: budget.projectId,
-    app_id: budget.appId,
+    app_id: budget.appId === null ? null : shownAppId(budget.appId),
     month: budget.state.period,
     amount_cents: wholeCentsOf(budget.terms.amountMicros),
     spent_cents: wholeCentsOf(event.spentMicros),

@@ -45,6 +45,7 @@ export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
     .selectFrom("apps")
     .select((one) => one.fn.countAll<string>().as("count"))
     .where("project_id", "=", projectId)
+    .where("deleting_at", "is", null)
     .executeTakeFirstOrThrow();
   return Number(row.count);
 }

@@ -1,6 +1,6 @@
 // Queries of metering: the replicas and builds to meter, their slices, and the progress.
 import { sql } from "kysely";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Slice } from "./slices.ts";
 import { poolOf, type Metered, type MeteredSource, type SourceKind } from "./metered-source.ts";
@@ -65,7 +65,8 @@ export async function readSources(tx: Tx, projectId: ProjectId, limit: number): 
       order by ended_at, id limit ${limit})`.execute(tx);
   const known = await readKnown(tx, rows);
   return rows.map((row) => ({
-    ...{ id: row.id, kind: row.kind, projectId, appId: row.app_id },
+    // Usage is of the name: an app that is created anew goes on with the sums of the deleted one.
+    ...{ id: row.id, kind: row.kind, projectId, appId: shownAppId(row.app_id) },
     resources: {
       ...{ compute: row.compute, computeTier: row.compute_tier, provider: row.provider, region: row.region },
       gpuCount: row.gpu_count,

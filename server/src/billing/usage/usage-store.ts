@@ -1,7 +1,7 @@
 // Queries for the usage of projects and its cost, from sums by day and month. Takes no locks.
 import { sql, type RawBuilder } from "kysely";
 import { must } from "#lib/assert.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { daysOf, nextPeriod, type Period } from "#billing/period.ts";
 
@@ -11,7 +11,7 @@ export async function costOfMonth(
   { projectId, appId, month }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly month: Period },
 ): Promise<bigint> {
   const { from, to } = daysOf(month);
-  const app = appId === undefined ? sql`` : sql`and period = ${month} and app_id = ${appId}`;
+  const app = appId === undefined ? sql`` : sql`and period = ${month} and app_id = ${shownAppId(appId)}`;
   const window = appId === undefined ? sql`and day >= ${from} and day < ${to}` : sql``;
   const { rows } = await sql<{ micros: string }>`
     select coalesce(sum(amount_micros), 0) as micros from ${sql.table(appId === undefined ? "usage_project_days" : "usage_months")}
@@ -95,7 +95,7 @@ function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown
   const days = sql`project_id = ${projectId} and day >= ${from} and day < ${to}`;
   return appId === undefined
     ? sql`usage_project_days where ${days}`
-    : sql`usage_days where ${days} and app_id = ${appId}`;
+    : sql`usage_days where ${days} and app_id = ${shownAppId(appId)}`;
 }
 
 /** By app: whole months as months, and days for the partial ones. */

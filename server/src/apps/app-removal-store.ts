@@ -1,0 +1,142 @@
+// The rows of deleted apps: how an app begins to be removed, and everything that is then deleted of it, in batches. What stays is
+// the audit log, usage, and for a day the app's row, so that its id is not given to another app while something still writes.
+import { sql, type RawBuilder } from "kysely";
+import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { RemovalStep } from "#lib/retention.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+import type { Tables } from "#store/tables.ts";
+
+/** A deleted app of which something is left. */
+export type DeletedApp = { readonly id: AppId; readonly projectId: ProjectId };
+
+/** More apps wait for the next turn. */
+const appsMax = 1_000;
+const cancelReason = "The app was deleted.";
+/** Rows with bodies of up to megabytes. */
+const bodiesMax = 500;
+
+/**
+ * Marks the apps as deleted: they take no calls and no changes, no list shows them, and their names are free. Ends their builds,
+ * and erases their secrets. Returns those that were not deleted before. The caller holds the locks on their rows.
+ */
+export async function markAppsDeleted(
+  tx: Tx,
+  apps: readonly AppId[],
+): Promise<{ readonly id: AppId; readonly name: string }[]> {
+  if (apps.length === 0) return [];
+  const now = sql<Date>`clock_timestamp()`;
+  const marked = await tx
+    .updateTable("apps")
+    .set({ deleting_at: now, updated_at: now, live_release_id: null, docker_auth_sealed: null })
+    .where("id", "in", apps)
+    .where("deleting_at", "is", null)
+    .returning(["id", "name"])
+    .execute();
+  const ids = marked.map(({ id }) => id);
+  const ofApps = sql`app_id = any(${ids}::text[])`;
+  const { rows: builds } = await sql<{ id: string }>`
+    update builds set updated_at = ${now}, cancel_reason = ${cancelReason},
+        cancel_requested_at = coalesce(cancel_requested_at, ${now}),
+        status = case when status = 'pending' then 'cancelled' else status end,
+        reason = case when status = 'pending' then ${cancelReason} else reason end,
+        ended_at = case when status = 'pending' then ${now} end
+     where ${ofApps} and ended_at is null returning id`.execute(tx);
+  await sql`delete from secrets where ${ofApps}`.execute(tx);
+  await sql`delete from budgets where ${ofApps}`.execute(tx);
+  await sql`delete from git_hooks where ${ofApps}`.execute(tx);
+  await sql`delete from roll_outs where ${ofApps}`.execute(tx);
+  for (const { id } of builds) await notify(tx, "builds", id);
+  for (const id of ids) await notify(tx, "apps", id);
+  return marked;
+}
+
+/** Locks the rows of all apps of a project that are not deleted, by id. */
+export async function lockAppsOf(tx: Tx, projectId: ProjectId): Promise<AppId[]> {
+  const apps = tx.selectFrom("apps").select("id").where("project_id", "=", projectId).where("deleting_at", "is", null);
+  return (await apps.orderBy("id").forUpdate().execute()).map(({ id }) => id);
+}
+
+/** Deleted apps of which something is left, or whose row has been kept for a day; longest ago first. No locks. */
+export async function readDeleted(db: Db): Promise<DeletedApp[]> {
+  return await db
+    .selectFrom("apps")
+    .select(["id", "project_id as projectId"])
+    .where("deleting_at", "is not", null)
+    .where(sql<boolean>`(removed_at is null or removed_at < clock_timestamp() - interval '1 day')`)
+    .orderBy("deleting_at")
+    .limit(appsMax)
+    .execute();
+}
+
+/** Ends runs of a deleted app that nobody works on; returns how many. Skips locked rows. */
+async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> {
+  const now = sql`clock_timestamp()`;
+  const result = await sql`
+    update runs set state = 'cancelled', reason = ${cancelReason}, status_code = null, ended_at = ${now},
+        cancel_requested_at = ${now}, webhook_secret_sealed = null, lease_epoch = lease_epoch + 1
+     where id = any(array(select id from runs where app_id = ${appId} and state = 'pending'
+                           limit ${limit} for update skip locked))`.execute(db);
+  return Number(result.numAffectedRows ?? 0n);
+}
+
+/**
+ * What is removed of a deleted app, in order. Replicas and builds stay until they have ended and are metered, runs until they have
+ * ended, and deliveries of ended runs that are still tried for an hour.
+ */
+export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep[] {
+  const ofApp = sql`app_id = ${id}`;
+  const isTried = sql`ended_at is null and exists (
+    select from apps where id = ${id} and deleting_at > clock_timestamp() - interval '1 hour')`;
+  const builds = sql`select id from builds where ${ofApp} and ended_at is not null`;
+  const hasAny = (table: keyof Tables): RawBuilder<unknown> =>
+    sql`exists (select from ${sql.table(table)} where ${ofApp})`;
+  const rows = (table: keyof Tables, which: RawBuilder<unknown>, batchMax?: number): RemovalStep => ({
+    ...{ name: table, batchMax },
+    async remove(limit) {
+      const chosen = sql`select ctid from ${sql.table(table)} where ${which} limit ${limit} for update skip locked`;
+      const result = await sql`delete from ${sql.table(table)} where ctid = any(array(${chosen}))`.execute(db);
+      return Number(result.numAffectedRows ?? 0n);
+    },
+  });
+  return [
+    { name: "waiting runs", batchMax: bodiesMax, remove: (limit) => cancelRuns(db, id, limit) },
+    rows("runs", sql`${ofApp} and ended_at is not null`, bodiesMax),
+    rows("run_keys", ofApp),
+    rows("calls", ofApp),
+    rows("calls_left_out", ofApp),
+    rows("webhook_deliveries", sql`project_id = ${projectId} and ${ofApp} and not (${isTried})`, bodiesMax),
+    rows("app_logs", ofApp),
+    rows("app_scaling", ofApp),
+    rows("secrets", ofApp),
+    rows("budgets", ofApp),
+    rows("git_hooks", ofApp),
+    rows("git_heads", ofApp),
+    rows("git_deliveries", ofApp),
+    rows("roll_outs", ofApp),
+    rows("replicas", sql`${ofApp} and stopped_at is not null and (is_metered or started_at is null)`),
+    rows("releases", sql`${ofApp} and not ${hasAny("replicas")}`),
+    rows("build_logs", sql`build_id in (${builds})`),
+    rows(
+      "builds",
+      sql`${ofApp} and ended_at is not null and is_metered and not ${hasAny("replicas")} and not ${hasAny("releases")}`,
+    ),
+  ];
+}
+
+/**
+ * Notes that nothing is left of a deleted app but its row, and deletes that a day later; false while something is left, or when
+ * that was noted before.
+ */
+export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
+  const ofApp = sql`app_id = ${id}`;
+  const isLeft = sql`exists (select from builds where ${ofApp}) or exists (select from runs where ${ofApp})
+    or exists (select from releases where ${ofApp}) or exists (select from replicas where ${ofApp})
+    or exists (select from webhook_deliveries where project_id = apps.project_id and ${ofApp})`;
+  await sql`delete from apps where id = ${id} and removed_at is not null and not (${isLeft})`.execute(db);
+  const noted = await sql`
+    update apps set removed_at = clock_timestamp() where id = ${id} and removed_at is null and not (${isLeft})`.execute(
+    db,
+  );
+  return noted.numAffectedRows === 1n;
+}

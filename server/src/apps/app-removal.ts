@@ -1,0 +1,72 @@
+// Removes what is left of deleted apps, in bounded steps: each turn reads which apps those are, so a restarted platform goes on
+// where a killed one was. Running calls and runs may end first; the scheduler drains the replicas, since the route is gone.
+import type { Clock } from "#lib/clock.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import type { Db } from "#store/database.ts";
+import { endRemoval, readDeleted, removalSteps, type DeletedApp } from "./app-removal-store.ts";
+
+export type AppRemovalOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called when nothing is left of an app in the database: its artifacts are unused. */
+  readonly onRemoved: () => void;
+};
+
+/** Replicas, builds and runs take a while to end. */
+const intervalMs = 5_000;
+const batchMaxDefault = 5_000;
+/** Per step, app and turn: a large app must not block the others. */
+const batchesMax = 20;
+
+/** One per platform, between `start()` and `stop()`. */
+export class AppRemoval {
+  readonly #options: AppRemovalOptions;
+  readonly #loop: Loop;
+
+  constructor(options: AppRemovalOptions) {
+    const { clock, log } = options;
+    this.#options = options;
+    const turn = (signal: AbortSignal): Promise<void> => this.#turn(signal);
+    this.#loop = new Loop({ name: "removal of apps", intervalMs, turn, clock, log });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Waits for the batch in progress. */
+  async stop(): Promise<void> {
+    await this.#loop.stop();
+  }
+
+  /** An app was deleted. */
+  nudge(): void {
+    this.#loop.nudge();
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { db, log, onRemoved } = this.#options;
+    for (const app of await readDeleted(db)) {
+      if (await this.#isMore(app, signal)) this.#loop.nudge();
+      if (signal.aborted) return;
+      if (!(await endRemoval(db, app.id))) continue;
+      log.info({ appId: app.id }, "removed a deleted app");
+      onRemoved();
+    }
+  }
+
+  /** Runs each step for a while; true when one of them had more to do. */
+  async #isMore(app: DeletedApp, signal: AbortSignal): Promise<boolean> {
+    let isMore = false;
+    for (const { remove, batchMax = batchMaxDefault } of removalSteps(this.#options.db, app)) {
+      let isFull = true;
+      for (let batches = 0; isFull && batches < batchesMax && !signal.aborted; batches++) {
+        isFull = (await remove(batchMax)) >= batchMax;
+      }
+      isMore ||= isFull;
+    }
+    return isMore;
+  }
+}
