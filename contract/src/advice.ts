@@ -8,3 +8,9 @@ export const changeField = "PATCH …/apps/{app}";
 
 /** The same for a field that a build depends on, such as the repository. */
 export const changeAndBuild = `${changeField}, which builds it again`;
+
+/** Why an app that requests compute `asked` cannot run where there is `present`. */
+export function missingCompute(asked: readonly string[], present: readonly string[]): string {
+  const here = present.length === 0 ? "none" : `only ${present.join(", ")}`;
+  return `The app requests compute ${asked.join(" or ")}, but this platform has ${here}. Request a compute type that it has: compute (${changeAndBuild}), or hardware.compute in the TOML file. To try the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.`;
+}

@@ -1,6 +1,6 @@
 // Reports in the build log, before work begins, what an app asks for and the driver does not support, and what to do
 // instead. Pure.
-import { changeAndBuild } from "@slipway/contract/advice.ts";
+import { missingCompute } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 
@@ -24,11 +24,7 @@ export function checkCapabilities(given: {
   const { settings, capabilities, driver, aptPackages, condaPackages } = given;
   const warnings: string[] = [];
   if (!settings.compute.some((type) => capabilities.compute.includes(type))) {
-    const here = capabilities.compute.length === 0 ? "none" : `only ${capabilities.compute.join(", ")}`;
-    return {
-      warnings,
-      refusal: `The app requests compute ${settings.compute.join(" or ")}, but this platform has ${here}. Request a compute type that it has: compute (${changeAndBuild}), or hardware.compute in the TOML file. To try the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.`,
-    };
+    return { warnings, refusal: missingCompute(settings.compute, capabilities.compute) };
   }
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {

@@ -1,4 +1,5 @@
 // Derives from a release what a driver starts: pure. Selects the compute type of a replica, or explains why none is available.
+import { missingCompute } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -14,9 +15,6 @@ export type ComputeChoice =
       readonly reason: string;
     };
 
-const otherWays =
-  "Request a compute type that it has; to test the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.";
-
 /** The first type in the app's list with free capacity. */
 export function chooseCompute(
   settings: Pick<AppSettings, "compute" | "gpuCount" | "cpu" | "memory">,
@@ -30,9 +28,7 @@ export function chooseCompute(
     const reason = `All of the platform's ${types} is in use; a replica starts when some is free again.`;
     return { ok: false, isFull: true, reason };
   }
-  const { compute } = driver.capabilities;
-  const here = compute.length === 0 ? "none" : `only ${compute.join(", ")}`;
-  const reason = `The app requests compute ${types}, but this platform has ${here}. ${otherWays}`;
+  const reason = missingCompute(settings.compute, driver.capabilities.compute);
   return { ok: false, isFull: false, reason };
 }
 

@@ -1,44 +1,21 @@
 // Explains a failure of pip or uv in a sentence that says what to do next. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
 
-import { systemPackage } from "./error-advice.ts";
+import { namesIn, systemPackage } from "./error-advice.ts";
 
 type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray) => string };
 
 const where = "under dependencies.pip or in requirements.txt";
 
 /** Debian packages of headers that Python packages are compiled with, by the header's path or its folder. */
-const packagesOf: Readonly<Record<string, string>> = {
-  "alsa/": "libasound2-dev",
-  "bzlib.h": "libbz2-dev",
-  "cairo.h": "libcairo2-dev",
-  "curl/": "libcurl4-openssl-dev",
-  "ffi.h": "libffi-dev",
-  "gdal.h": "libgdal-dev",
-  "geos_c.h": "libgeos-dev",
-  "hdf5.h": "libhdf5-dev",
-  "jpeglib.h": "libjpeg-dev",
-  "lber.h": "libldap2-dev",
-  "libavformat/": "libavformat-dev",
-  "libpq-fe.h": "libpq-dev",
-  "libxml/": "libxml2-dev",
-  "libxslt/": "libxslt1-dev",
-  "lzma.h": "liblzma-dev",
-  "mpi.h": "libopenmpi-dev",
-  "mysql.h": "default-libmysqlclient-dev",
-  "openssl/": "libssl-dev",
-  "portaudio.h": "portaudio19-dev",
-  "Python.h": "python3-dev",
-  "snappy-c.h": "libsnappy-dev",
-  "sndfile.h": "libsndfile1-dev",
-  "sql.h": "unixodbc-dev",
-  "sqlite3.h": "libsqlite3-dev",
-  "yaml.h": "libyaml-dev",
-  "zlib.h": "zlib1g-dev",
-};
+const packagesOf = namesIn(`
+  alsa/=libasound2-dev bzlib.h=libbz2-dev cairo.h=libcairo2-dev curl/=libcurl4-openssl-dev ffi.h=libffi-dev
+  gdal.h=libgdal-dev geos_c.h=libgeos-dev hdf5.h=libhdf5-dev jpeglib.h=libjpeg-dev lber.h=libldap2-dev
+  libavformat/=libavformat-dev libpq-fe.h=libpq-dev libxml/=libxml2-dev libxslt/=libxslt1-dev
+  lzma.h=liblzma-dev mpi.h=libopenmpi-dev mysql.h=default-libmysqlclient-dev openssl/=libssl-dev
+  portaudio.h=portaudio19-dev Python.h=python3-dev snappy-c.h=libsnappy-dev sndfile.h=libsndfile1-dev
+  sql.h=unixodbc-dev sqlite3.h=libsqlite3-dev yaml.h=libyaml-dev zlib.h=zlib1g-dev`);
 
-/** Programs that compile packages, each with its Debian package. */
-const compilersOf: Readonly<Record<string, string>> = { cmake: "cmake", rustc: "rustc", cargo: "cargo" };
 const otherwise = "Or choose a version or a pythonVersion with a prebuilt package.";
 
 const rules: readonly Rule[] = [
@@ -63,7 +40,7 @@ const rules: readonly Rule[] = [
   {
     form: /fatal error: '?([\w./+-]+\.h(?:h|pp)?)'?(?:: No such file| file not found)/i,
     sentence: ([, header = ""]) => {
-      const known = packagesOf[header] ?? packagesOf[header.replace(/[^/]*$/, "")];
+      const known = packagesOf.get(header) ?? packagesOf.get(header.replace(/[^/]*$/, ""));
       const what = known === undefined ? "the Debian package with it" : `the Debian package ${known}`;
       return `A package has to be compiled here, and the system header ${header} is missing: ${systemPackage(what)} ${otherwise}`;
     },
@@ -82,7 +59,7 @@ const rules: readonly Rule[] = [
     form: /(?:command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|(?:Unknown compiler|can't find (Rust) compiler|(CMake) must be installed))/i,
     sentence: ([, missing, unable, rust, cmake]) => {
       const program = missing ?? unable ?? (rust === undefined ? (cmake?.toLowerCase() ?? "a compiler") : "rustc");
-      const what = `the Debian package ${compilersOf[program] ?? "build-essential"}`;
+      const what = `the Debian package ${/^(?:cmake|rustc|cargo)$/.test(program) ? program : "build-essential"}`;
       return `A package has to be compiled here, and ${program} is missing: ${systemPackage(what)} ${otherwise}`;
     },
   },

@@ -1,46 +1,26 @@
 // Says what an app's owner can do about the error that ended a Python program. Pure.
 
 /** Packages whose modules have another name. */
-const packagesOf: Readonly<Record<string, string>> = {
-  attr: "attrs",
-  bs4: "beautifulsoup4",
-  Crypto: "pycryptodome",
-  cv2: "opencv-python-headless",
-  dateutil: "python-dateutil",
-  docx: "python-docx",
-  dotenv: "python-dotenv",
-  fitz: "pymupdf",
-  git: "gitpython",
-  jwt: "pyjwt",
-  PIL: "pillow",
-  psycopg2: "psycopg2-binary",
-  skimage: "scikit-image",
-  sklearn: "scikit-learn",
-  yaml: "pyyaml",
-};
+const packagesOf = namesIn(`
+  attr=attrs bs4=beautifulsoup4 Crypto=pycryptodome cv2=opencv-python-headless dateutil=python-dateutil
+  docx=python-docx dotenv=python-dotenv fitz=pymupdf git=gitpython jwt=pyjwt PIL=pillow
+  psycopg2=psycopg2-binary skimage=scikit-image sklearn=scikit-learn yaml=pyyaml`);
 
 /** Debian packages of libraries that Python packages load. */
-const librariesOf: Readonly<Record<string, string>> = {
-  "libGL.so.1": "libgl1",
-  "libglib-2.0.so.0": "libglib2.0-0",
-  "libgomp.so.1": "libgomp1",
-  "libgthread-2.0.so.0": "libglib2.0-0",
-  "libpq.so.5": "libpq5",
-  "libsndfile.so.1": "libsndfile1",
-  "libSM.so.6": "libsm6",
-  "libXext.so.6": "libxext6",
-};
+const librariesOf = namesIn(`
+  libGL.so.1=libgl1 libglib-2.0.so.0=libglib2.0-0 libgomp.so.1=libgomp1 libgthread-2.0.so.0=libglib2.0-0
+  libpq.so.5=libpq5 libsndfile.so.1=libsndfile1 libSM.so.6=libsm6 libXext.so.6=libxext6`);
 
 /** What to do about `line`, such as `ModuleNotFoundError: No module named 'x'`; empty: nothing is known. */
 export function errorAdvice(line: string): string {
   const module = /^ModuleNotFoundError: No module named '([\w-]+)/.exec(line)?.[1];
   if (module !== undefined) {
-    const name = packagesOf[module] ?? module.replaceAll("_", "-");
+    const name = packagesOf.get(module) ?? module.replaceAll("_", "-");
     return `Add its package to the app's TOML file: ${name} = "latest" below [cerebrium.dependencies.pip]. A module of your own must be a file in the app's folder (gitPath).`;
   }
   const library = /^(?:ImportError|OSError): (lib[\w+.-]+\.so[.\d]*): cannot open shared object file/.exec(line)?.[1];
   if (library !== undefined) {
-    const known = librariesOf[library];
+    const known = librariesOf.get(library);
     return `A system library is missing: ${systemPackage(known === undefined ? "the Debian package with it" : `the Debian package ${known}`)}`;
   }
   const variable = /^KeyError: '([A-Z][A-Z0-9_]*)'/.exec(line)?.[1];
@@ -53,4 +33,9 @@ export function errorAdvice(line: string): string {
 /** Who installs `what`, as the end of a sentence. */
 export function systemPackage(what: string): string {
   return `ask the operator to install ${what} on the machine (the process driver does not install what is below [cerebrium.dependencies.apt]).`;
+}
+
+/** `a=b c=d` as a table, with any white space between. */
+export function namesIn(text: string): ReadonlyMap<string, string> {
+  return new Map(text.matchAll(/(\S+?)=(\S+)/g).map(([, name = "", value = ""]) => [name, value]));
 }
