@@ -2,7 +2,6 @@
 // hook calls a whole platform. Calls go on all the time, so that the app is warm and the first new answer is noticed.
 import type { TestContext } from "node:test";
 import { openGitServer } from "@slipway/server/test/support/git-server.ts";
-import type { Json } from "@slipway/server/test/support/management-api.ts";
 import { startPlatform } from "@slipway/server/test/support/platform-process.ts";
 import { answering, openPushedApp, type PushedApp } from "@slipway/server/test/support/pushed-app.ts";
 import { median } from "./report.ts";
@@ -40,7 +39,8 @@ export async function benchPush(
     await app.clone.commit({ "slipway.toml": toml });
     const rounds: PushRound[] = [];
     for (let round = 0; round <= options.rounds; round++) {
-      const measured = await runRound(app, `v${round}`, async (path) => (await platform.api("GET", path)).body);
+      const get = async (path: string): Promise<Build> => (await platform.api("GET", path)).body as Build;
+      const measured = await runRound(app, `v${round}`, get);
       // The first round makes the environment and warms the caches.
       if (round === 0) continue;
       rounds.push(measured);
@@ -53,7 +53,10 @@ export async function benchPush(
   }
 }
 
-async function runRound(app: PushedApp, answer: string, get: (path: string) => Promise<Json>): Promise<PushRound> {
+type Delivery = { readonly buildId: string; readonly receivedAt: string; readonly decidedAt: string };
+type Build = { readonly startedAt: string; readonly endedAt: string };
+
+async function runRound(app: PushedApp, answer: string, get: (path: string) => Promise<Build>): Promise<PushRound> {
   await app.clone.commit({ "main.py": answering(answer) });
   const began = Date.now();
   const pushed = app.clone.git("push", "--quiet", "origin", "HEAD");
@@ -62,16 +65,13 @@ async function runRound(app: PushedApp, answer: string, get: (path: string) => P
   }
   const answered = Date.now();
   await pushed;
-  const [delivery] = await app.deliveries();
-  const build = await get(`${app.path}/builds/${delivery?.buildId}`);
-  const [received, decided, started, ended] = [
-    delivery?.receivedAt,
-    delivery?.decidedAt,
-    build.startedAt,
-    build.endedAt,
-  ].map((time) => Date.parse(String(time)));
-  if (received === undefined || decided === undefined || started === undefined || ended === undefined)
-    throw new Error("a time is missing");
+  const [delivery] = (await app.deliveries()) as readonly Delivery[];
+  if (delivery === undefined) throw new Error("the push did not arrive");
+  const build = await get(`${app.path}/builds/${delivery.buildId}`);
+  const received = Date.parse(delivery.receivedAt);
+  const decided = Date.parse(delivery.decidedAt);
+  const started = Date.parse(build.startedAt);
+  const ended = Date.parse(build.endedAt);
   return {
     totalMs: answered - began,
     arrivalMs: received - began,
