@@ -25,6 +25,10 @@ export const loadBalancingAlgorithms = [
 ] as const;
 export type LoadBalancingAlgorithm = (typeof loadBalancingAlgorithms)[number];
 
+/** From the fewest lines to the most. */
+export const logLevels = ["ERROR", "INFO", "DEBUG", "INTERNAL"] as const;
+export type LogLevel = (typeof logLevels)[number];
+
 export const scalingMetrics = [
   "cpu_utilization",
   "memory_utilization",

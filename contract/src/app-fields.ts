@@ -1,6 +1,6 @@
 // The table of fields of an app: one row for each field of a create request. Validation, TOML parsing, OpenAPI and docs are
 // generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
-import { computeTypes, loadBalancingAlgorithms, scalingMetrics } from "./app-choices.ts";
+import { computeTypes, loadBalancingAlgorithms, logLevels, scalingMetrics } from "./app-choices.ts";
 import type { Field, FieldChange, ValueOf } from "./field.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
@@ -220,9 +220,10 @@ export const appFields = {
     kind: "choice",
     change: "replica",
     toml: null,
-    choices: ["INFO", "DEBUG", "INTERNAL", "ERROR"],
+    choices: logLevels,
     default: "INFO",
-    about: "Verbosity of the build log.",
+    about:
+      "What the platform writes to build logs and cortex to the app's log: ERROR failures, INFO also the steps, DEBUG also the settings and each call; INTERNAL as DEBUG.",
   },
   maxReplicaCount: {
     kind: "integer",
@@ -256,8 +257,9 @@ export const appFields = {
     kind: "boolean",
     change: "live",
     toml: null,
-    default: false,
-    about: "The upload contains only files changed since the previous deployment.",
+    default: true,
+    about:
+      "True: a build goes on from the app's last checkout and reuses its packages, and what an earlier build of the same made; false: it starts clean.",
   },
   port: {
     kind: "integer",

@@ -10,8 +10,6 @@ export const fieldsWithoutEffect = {
   containerRuntime: "The process driver has only one kind of sandbox.",
   dockerAuth: "The process driver does not pull images; the credentials are stored, encrypted, for drivers that do.",
   gpuCount: "The process driver does not assign individual GPUs; each replica's row records how many were requested.",
-  logLevel: "Build logs contain everything, whatever the level.",
-  partialUpload: "An app that is linked to a repository uploads nothing.",
   provider: "Until pools are configured, this machine represents every provider.",
   region: "Until pools are configured, this machine represents every region.",
 } as const satisfies Partial<Record<FieldName, string>>;

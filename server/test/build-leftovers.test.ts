@@ -49,6 +49,7 @@ async function planOf(command: string): Promise<BuildPlan> {
     runtime: "cortex",
     pythonVersion: python.version,
     isPythonVersionGiven: true,
+    startsClean: false,
     useUv: false,
     requirements: [],
     aptPackages: [],

@@ -22,7 +22,7 @@ import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 
-const test = drawTests({ what: "kinds of builds", count: 17, max: 7 });
+const test = drawTests({ what: "kinds of builds", count: 18, max: 7 });
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
@@ -277,6 +277,15 @@ test("packages are installed once for all builds with the same ones, and other p
   assert.equal(third.venvDir, first.venvDir, "a later process finds it");
   const fourth = await again.build({ "main.py": "" }, { requirements, appId: appIdOf(newProjectId(), "app") });
   assert.notEqual(fourth.venvDir, first.venvDir);
+});
+
+test("a build that starts clean takes no environment of an earlier one", async (t) => {
+  const { build } = openBuilder(t);
+  const first = await build({ "main.py": "" });
+  assert.equal((await build({ "main.py": "" })).venvDir, first.venvDir);
+  const clean = await build({ "main.py": "" }, { startsClean: true });
+  assert.notEqual(clean.venvDir, first.venvDir);
+  assert.ok(await stat(first.venvDir), "whoever uses it keeps it");
 });
 
 test("uv installs packages when it is asked for", async (t) => {

@@ -42,72 +42,80 @@ function callAlways(platform: PlatformProcess): { readonly stop: () => Promise<r
   };
 }
 
+/** An app that runs, and what the API says of it and does to it. */
+class SteadyApp {
+  readonly #platform: PlatformProcess;
+  readonly path: string;
+
+  constructor(platform: PlatformProcess, appId: string) {
+    this.#platform = platform;
+    this.path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}`;
+  }
+
+  async read(rest = ""): Promise<Json> {
+    return (await this.#platform.api("GET", `${this.path}${rest}`)).body;
+  }
+
+  async change(fields: object): Promise<Json> {
+    const answer = await this.#platform.api("PATCH", this.path, fields);
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    return answer.body;
+  }
+
+  async replicas(): Promise<string[]> {
+    return (await this.read("/containers"))
+      .filter((one: Json) => !one.isTerminating)
+      .map((one: Json) => one.containerId);
+  }
+}
+
+const waiting = { deadlineMs: 120_000 };
+
+async function changeLive(app: SteadyApp, url: string): Promise<void> {
+  await until("a replica runs", async () => (await app.replicas()).length === 1, waiting);
+  const before = await app.replicas();
+  assert.equal((await app.change({ disableAuth: true, minReplicaCount: 2, maxReplicaCount: 3 })).change, "live");
+  await until("calls need no token", async () => (await fetch(url, { method: "POST", body: "{}" })).ok, waiting);
+  await until("a second replica runs", async () => (await app.replicas()).length === 2, waiting);
+  assert.ok((await app.replicas()).includes(before[0] ?? ""), "the first one was not restarted");
+}
+
+async function changeReplicas(app: SteadyApp): Promise<string> {
+  const old = await app.replicas();
+  const made = await app.change({ memory: 0.75 });
+  assert.deepEqual([made.change, made.release], ["replica", 2]);
+  await until("release 2 takes the calls", async () => (await app.read()).liveBuildId === made.buildId, waiting);
+  assert.deepEqual((await app.read()).settings.memory, { value: 0.75, origin: "api" });
+  const areNew = async (): Promise<boolean> => {
+    const now = await app.replicas();
+    return now.length === 2 && !now.some((id) => old.includes(id));
+  };
+  await until("all replicas are new", areNew, waiting);
+  const { logs } = await app.read(`/builds/${made.buildId}/logs`);
+  const text = logs.map((line: Json) => line.log).join("\n");
+  assert.match(text, /Release 2 has other settings and the same files: nothing is built\./);
+  assert.doesNotMatch(text, /Fetching/);
+  return made.buildId;
+}
+
+async function changeBadly(app: SteadyApp, live: string): Promise<void> {
+  const { buildId } = await app.change({ compute: "ADA_L4" });
+  const hasEnded = async (): Promise<boolean> => (await app.read(`/builds/${buildId}`)).endedAt !== null;
+  await until("the release without a machine ends", hasEnded, waiting);
+  const after = await app.read();
+  assert.equal(after.liveBuildId, live);
+  assert.deepEqual(after.settings.compute, { value: ["CPU"], origin: "repository", pending: ["ADA_L4"] });
+}
+
 test("live changes restart nothing, other changes replace replicas, and no call fails", async (t) => {
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: await serveExamples(t) });
   const { baseUrl, projectId } = platform.bootstrap;
   const { appId, status, log } = await deploy(platform, { name: "steady", gitPath: "hello", minReplicaCount: 1 });
   assert.equal(status, "success", log);
-  const path = `/v2/projects/${projectId}/apps/${appId}`;
-  const change = async (fields: object): Promise<Json> => {
-    const answer = await platform.api("PATCH", path, fields);
-    assert.equal(answer.status, 200, JSON.stringify(answer.body));
-    return answer.body;
-  };
-  const replicas = async (): Promise<string[]> => {
-    const { body } = await platform.api("GET", `${path}/containers`);
-    return (body as Json[]).filter((one) => !one.isTerminating).map((one) => one.containerId);
-  };
-  const before = await until("a replica runs", async () =>
-    (await replicas()).length === 1 ? await replicas() : undefined,
-  );
+  const app = new SteadyApp(platform, appId);
   const calls = callAlways(platform);
-  assert.equal((await change({ disableAuth: true, minReplicaCount: 2, maxReplicaCount: 3 })).change, "live");
-  const withoutToken = async (): Promise<boolean> =>
-    (await fetch(`${baseUrl}/v4/${projectId}/steady/run`, { method: "POST", body: "{}" })).ok;
-  await until("the app takes calls without a token", withoutToken);
-  await until("a second replica runs", async () => (await replicas()).length === 2);
-  assert.ok((await replicas()).includes(before[0] ?? ""), "the first one was not restarted");
-
-  const made = await change({ memory: 0.75 });
-  assert.deepEqual([made.change, made.release], ["replica", 2]);
-  const old = await replicas();
-  const { body: pending } = await platform.api("GET", path);
-  assert.ok(pending.settings.memory.pending === 0.75 || pending.settings.memory.value === 0.75);
-  await until(
-    "release 2 takes the calls",
-    async () => {
-      const { body: app } = await platform.api("GET", path);
-      return app.settings.memory.value === 0.75 && app.liveBuildId === made.buildId;
-    },
-    { deadlineMs: 60_000 },
-  );
-  await until(
-    "all replicas are new",
-    async () => {
-      const now = await replicas();
-      return now.length === 2 && !now.some((id) => old.includes(id));
-    },
-    { deadlineMs: 60_000 },
-  );
-  const { body: lines } = await platform.api("GET", `${path}/builds/${made.buildId}/logs`);
-  const text = (lines.logs as Json[]).map((line) => line.log).join("\n");
-  assert.match(text, /Release 2 has other settings and the same files: nothing is built\./);
-  assert.doesNotMatch(text, /Fetching/);
-
-  // A start that cannot work changes nothing for those who call.
-  const bad = await change({ compute: "ADA_L4" });
-  await until(
-    "the release without a machine ends",
-    async () => {
-      const { body: build } = await platform.api("GET", `${path}/builds/${bad.buildId}`);
-      return build.endedAt !== null;
-    },
-    { deadlineMs: 120_000 },
-  );
-  const { body: after } = await platform.api("GET", path);
-  assert.equal(after.liveBuildId, made.buildId);
-  assert.deepEqual(after.settings.compute, { value: ["CPU"], origin: "repository", pending: ["ADA_L4"] });
-
+  await changeLive(app, `${baseUrl}/v4/${projectId}/steady/run`);
+  await changeBadly(app, await changeReplicas(app));
   const statuses = await calls.stop();
   assert.ok(statuses.length > 20);
   assert.deepEqual([...new Set(statuses)], [200]);

@@ -43,6 +43,7 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
     ...{ projectId: newProjectId(), buildId: newBuildId() },
     settings: { gitRepo: "acme/app", gitBranch: "main", gitPath: "" },
     isBranchGiven: true,
+    checkoutOf: null,
     ...{ commit: null, signal: new AbortController().signal },
     log: (_stage: string, _stream: string, text: string): void => void lines.push(text),
   };

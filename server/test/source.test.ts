@@ -50,6 +50,7 @@ function openSource(t: TestContext, setup: Setup) {
       buildId: newBuildId(),
       settings: { gitRepo, gitBranch, gitPath },
       isBranchGiven: true,
+      checkoutOf: null,
       commit: null,
       log: (_stage, _stream, text) => lines.push(text),
       signal: new AbortController().signal,

@@ -13,7 +13,7 @@ from time import perf_counter
 
 from . import app_log
 from .event_stream import error_event
-from .failures import describe, failure_body, print_failure, refusal_body
+from .failures import describe, failure_body, print_failure, print_line, refusal_body
 from .json_value import json_bytes, json_text
 from .runs import current_run
 from .streams import stream_async, stream_sync
@@ -216,6 +216,8 @@ class Call:
         more = ""
         if self.openai and isinstance(result, dict):
             more = opened(result, text)
+        if self.service.settings.log_calls:
+            print_line("slipway: answered %d after %.1f ms" % (status, elapsed_seconds * 1000.0))
         head = '{"run_id":%s,"result":%s,"run_time_ms":%r%s}'
         return status, json_bytes(head % (json.dumps(self.run_id), text, elapsed_seconds * 1000.0, more))
 

@@ -35,6 +35,15 @@ def refusal_body(run_id: str, kind: str, message: str) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
+def print_line(text: str) -> None:
+    """Writes a line to sys.stderr. Never raises."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except Exception:
+        pass  # A log that cannot be written must not take the call's answer with it.
+
+
 def print_failure(error: BaseException) -> None:
     """Writes the traceback to sys.stderr, without the runtime's own frames before those of the app. Never raises."""
     import traceback  # Loaded by asyncio already; not needed until something fails.
@@ -44,11 +53,7 @@ def print_failure(error: BaseException) -> None:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:
         text = "%s: %s\n" % describe(error)
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except Exception:
-        pass  # A log that cannot be written must not take the call's answer with it.
+    print_line(text.rstrip("\n"))
 
 
 def app_frames(trace):

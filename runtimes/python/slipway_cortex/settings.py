@@ -23,6 +23,7 @@ class Settings:
         "concurrency",
         "grace_seconds",
         "log_frames",
+        "log_calls",
         "body_bytes_max",
         "idle_seconds",
         "read_seconds",
@@ -33,6 +34,7 @@ class Settings:
     concurrency: int
     grace_seconds: float
     log_frames: bool
+    log_calls: bool
     body_bytes_max: int
     idle_seconds: float
     read_seconds: float
@@ -54,6 +56,7 @@ def take_settings(environ) -> Settings:
     settings.idle_seconds = number(taken, "SLIPWAY_IDLE_SECONDS", 90.0, 0.1, 86_400.0)
     settings.read_seconds = number(taken, "SLIPWAY_READ_SECONDS", 60.0, 0.1, 86_400.0)
     settings.log_frames = taken["SLIPWAY_LOG_FRAMES"] == "1"
+    settings.log_calls = taken["SLIPWAY_LOG_LEVEL"] in ("DEBUG", "INTERNAL")
     return settings
 
 
@@ -62,6 +65,7 @@ NAMES = (
     "SLIPWAY_CONCURRENCY",
     "SLIPWAY_GRACE_SECONDS",
     "SLIPWAY_LOG_FRAMES",
+    "SLIPWAY_LOG_LEVEL",
     "SLIPWAY_MAX_BODY_BYTES",
     "SLIPWAY_IDLE_SECONDS",
     "SLIPWAY_READ_SECONDS",

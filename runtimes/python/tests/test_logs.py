@@ -227,6 +227,13 @@ class ReplicaTest(unittest.TestCase):
         with Replica(SOURCE) as replica:
             replica.call("speak")
             self.assertEqual(replica.stdout(), "at import\nhello\n")
+            self.assertNotIn("answered", replica.stderr())
+
+    def test_tells_of_each_answer_when_asked(self):
+        for level in ("DEBUG", "INTERNAL"):
+            with Replica(SOURCE, log_level=level) as replica:
+                replica.call("speak")
+                until(lambda: re.search(r"^slipway: answered 200 after \d+\.\d ms$", replica.stderr(), re.M))
 
 
 if __name__ == "__main__":

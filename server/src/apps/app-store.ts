@@ -166,6 +166,17 @@ export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promis
   return row !== undefined;
 }
 
+/** Those of the ids that apps have which are not being deleted. */
+export async function readExisting(db: Db, appIds: readonly string[]): Promise<readonly AppId[]> {
+  const rows = await db
+    .selectFrom("apps")
+    .select("id")
+    .where((where) => where("id", "=", where.fn.any(where.val([...appIds] as AppId[]))))
+    .where("deleting_at", "is", null)
+    .execute();
+  return rows.map((row) => row.id);
+}
+
 /** Apps of a project by name, at most `limit`; with `appId` only that one. No locks. */
 export async function readApps(
   db: Db,

@@ -169,7 +169,7 @@ const cases: Record<FieldName, Case> = {
   maxReplicaCount: integer(1, 2000, 1),
   memory: number(0.05, 1984, 4),
   minReplicaCount: integer(0, 2000, 0, { with: { maxReplicaCount: 2000 } }),
-  partialUpload: flag(false),
+  partialUpload: flag(true),
   port: integer(0, 65535, 8000),
   provider: { fine: providers, bad: ["", "local", "AWS", 1], byDefault: null },
   pythonVersion: {

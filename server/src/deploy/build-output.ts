@@ -1,4 +1,5 @@
 // The log of one build in progress. Writes lines without waiting, with credentials removed.
+import { logLevels, type LogLevel } from "@slipway/contract/app-choices.ts";
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -12,24 +13,37 @@ export class BuildOutput {
   readonly #sink: BuildLogSink;
   readonly #buildId: BuildId;
   readonly #clock: Clock;
+  readonly #level: LogLevel;
 
-  constructor(options: { readonly sink: BuildLogSink; readonly buildId: BuildId; readonly clock: Clock }) {
+  constructor(options: {
+    readonly sink: BuildLogSink;
+    readonly buildId: BuildId;
+    readonly clock: Clock;
+    /** What of the platform's own messages is logged. */
+    readonly level: LogLevel;
+  }) {
     this.#sink = options.sink;
     this.#buildId = options.buildId;
     this.#clock = options.clock;
+    this.#level = options.level;
   }
 
   /** Logs one line from any source. */
   readonly log: BuildLog = (stage, stream, text) => {
+    if (stream === "platform") this.say(stage, text);
+    else this.#write(stage, stream, text);
+  };
+
+  /** Logs a message of the platform itself, if the app wants to read messages of its level. */
+  say(stage: BuildStage, text: string, level: LogLevel = text.startsWith("Error: ") ? "ERROR" : "INFO"): void {
+    if (logLevels.indexOf(level) <= logLevels.indexOf(this.#level)) this.#write(stage, "platform", text);
+  }
+
+  readonly #write: BuildLog = (stage, stream, text) => {
     const line = { at: this.#clock.now(), stage, stream, line: withoutCredentials(text) };
     // Not awaited: nothing here can wait, and the store never rejects and bounds its backlog.
     void this.#sink.append(this.#buildId, [line]);
   };
-
-  /** Logs a message of the platform itself. */
-  say(stage: BuildStage, text: string): void {
-    this.log(stage, "platform", text);
-  }
 
   /** Resolves when every line is stored; call it before writing the end of the build. */
   async flush(): Promise<void> {

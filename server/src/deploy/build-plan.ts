@@ -64,6 +64,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     pythonVersion: settings.pythonVersion,
     isPythonVersionGiven: input.isPythonVersionGiven,
     useUv: settings.useUv,
+    startsClean: !settings.partialUpload,
     requirements: withServer(settings, pip.value, notes),
     aptPackages: apt.value,
     condaPackages: conda.value,

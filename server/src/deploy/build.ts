@@ -1,8 +1,12 @@
 // Executes one build, stage by stage: source, plan, the driver's builder, release, trial start, promotion. A retry
 // starts from the first stage. Every write checks the lease, and every outcome ends in a state with a reason.
+import { logLevels, type LogLevel } from "@slipway/contract/app-choices.ts";
+import { appFields } from "@slipway/contract/app-fields.ts";
+import { settingNames } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { isAppStopped, lockApp } from "#apps/app-store.ts";
-import { requestedSource, resolveSettings, type ReleaseSettings } from "#apps/settings.ts";
+import { shown } from "#apps/refusal.ts";
+import { requestedSource, resolveSettings, type ReleaseSettings, type ResolvedSettings } from "#apps/settings.ts";
 import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -88,7 +92,12 @@ class BuildWork {
     this.#record = record;
     this.#stop = task.stop;
     this.#onBuilt = task.onBuilt;
-    this.#output = new BuildOutput({ sink: parts.logs, buildId: record.buildId, clock: parts.clock });
+    this.#output = new BuildOutput({
+      sink: parts.logs,
+      buildId: record.buildId,
+      clock: parts.clock,
+      level: levelOf(record),
+    });
   }
 
   async run(): Promise<BuildEnd | null> {
@@ -149,7 +158,18 @@ class BuildWork {
     const wanted = { ...(settled ?? requestedSource(request)), ...(branch === null ? {} : { gitBranch: branch }) };
     const isBranchGiven = !isBranchUsual || this.#record.branch !== null;
     const { log } = this.#output;
-    const fetched = await source.fetch({ projectId, buildId, settings: wanted, isBranchGiven, commit, log, signal });
+    const isClean = (settled === null ? request["partialUpload"] : settled.partialUpload) === false;
+    const checkoutOf = isClean ? null : appId;
+    const fetched = await source.fetch({
+      projectId,
+      buildId,
+      settings: wanted,
+      isBranchGiven,
+      checkoutOf,
+      commit,
+      log,
+      signal,
+    });
     await this.#keep({ source: fetched });
     const readText = textReader(fetched.appDir);
     const repositoryToml = readAppToml(readText);
@@ -164,12 +184,13 @@ class BuildWork {
     });
     if (!planned.ok) throw new BuildFailed(planned.reason);
     const { plan, notes, warnings } = planned.value;
+    for (const line of settingLines(decided)) this.#output.say("plan", line, "DEBUG");
     for (const warning of [...decided.warnings, ...warnings]) this.#output.say("plan", `Warning: ${warning}`);
     for (const note of notes) this.#output.say("plan", note);
     signal.throwIfAborted();
     const { commit: madeOf } = fetched;
     const { gitPath } = decided.settings;
-    const reused = await this.#reuse(fingerprintOf({ commit: madeOf, gitPath, driver: driver.name, plan }));
+    const reused = await this.#reuse(fingerprintOf({ commit: madeOf, gitPath, driver: driver.name, plan }), isClean);
     if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((onEnvironment) =>
       builder.build(plan, {
@@ -195,12 +216,13 @@ class BuildWork {
     return made;
   }
 
-  /** The artifact of an earlier build of the same; null: there is none, or a person asked to build it again. */
-  async #reuse({ text: fingerprint, isLasting }: Fingerprint): Promise<Artifact | null> {
+  /** The artifact of an earlier build of the same; null: there is none, a person asked to build it again, or it starts clean. */
+  async #reuse({ text: fingerprint, isLasting }: Fingerprint, isClean: boolean): Promise<Artifact | null> {
     const { db, leases } = this.#parts;
     const { appId, cause } = this.#record;
     const held = leases.held(this.#lease);
-    const found = cause === "rebuild" ? undefined : await reuseArtifact(db, { appId, fingerprint, isLasting, held });
+    const found =
+      cause === "rebuild" || isClean ? undefined : await reuseArtifact(db, { appId, fingerprint, isLasting, held });
     if (found === undefined) {
       await this.#keep({ fingerprint });
       return null;
@@ -309,6 +331,16 @@ class BuildWork {
 
 const notTried =
   "The app is stopped, so the release is not tried now. It takes the calls when somebody starts the app.";
+
+/** It can only be set through the API. */
+function levelOf({ request }: BuildRecord): LogLevel {
+  return logLevels.find((level) => level === request["logLevel"]) ?? appFields.logLevel.default;
+}
+
+function settingLines({ settings, origins }: Pick<ResolvedSettings, "settings" | "origins">): string[] {
+  const given = settingNames.filter((name) => origins[name] !== "default");
+  return given.map((name) => `Setting ${name} is ${shown(settings[name])} (${origins[name]}).`);
+}
 
 const endLines = {
   build_failure: "Error: App build failed",

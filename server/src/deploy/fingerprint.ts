@@ -18,7 +18,7 @@ export function fingerprintOf(given: {
   readonly plan: BuildPlan;
 }): Fingerprint {
   const { plan } = given;
-  const { buildId: _, environment, ...rest } = plan;
+  const { buildId: _, startsClean: _clean, environment, ...rest } = plan;
   const { BUILD_ID: _build, ...variables } = environment;
   const facts = [given.driver, given.commit, given.gitPath, { ...rest, variables }];
   const fetched = [plan.preBuildCommands, plan.shellCommands, plan.aptPackages, plan.condaPackages];

@@ -44,7 +44,9 @@ export async function promote(
     await beginRelease(tx, { appId, releaseId, liveReleaseId, durationSeconds, nowMs: at });
     const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
     // A reader of the line may call the app at once.
-    await addBuildLines(tx, buildId, [{ at, stage: "release", stream: "platform", line }]);
+    const lines =
+      release.settings.logLevel === "ERROR" ? [] : [{ at, stage: "release", stream: "platform", line } as const];
+    await addBuildLines(tx, buildId, lines);
     await record(tx, {
       projectId,
       action: "app.promote",

@@ -10,6 +10,7 @@ import { Leases, type Lease } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import { BuildStopped } from "./build-ending.ts";
 import type { BuildEnd } from "./build-states.ts";
+import { readExisting } from "#apps/app-store.ts";
 import { claimable, endAbandoned, readCancelled } from "./build-store.ts";
 import { workOnBuild, type BuildParts } from "./build.ts";
 import { giveUpArtifacts, readUnfinished, readUsed } from "./release-store.ts";
@@ -169,7 +170,10 @@ export class BuildQueue {
     this.#tidyAtMs = this.#tidiedAtMs + tidyEveryMs;
     try {
       await giveUpArtifacts(db, releasesKept);
-      await source.collect(() => readUnfinished(db));
+      await source.collect(
+        () => readUnfinished(db),
+        (appIds) => readExisting(db, appIds),
+      );
       await builder.collect(() => readUsed(db));
     } catch (error) {
       log.warn({ err: error }, "unused artifacts could not be removed; trying again");

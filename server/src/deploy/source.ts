@@ -1,12 +1,14 @@
 // Fetches the files that a build is made from. Used by the queue and by `build.ts`; `sources/git.ts` implements it.
 import type { SourceSettings } from "#apps/settings.ts";
 import type { BuildLog } from "#drivers/builder.ts";
-import type { BuildId, ProjectId } from "#lib/ids.ts";
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 
 export type SourceRequest = {
   readonly projectId: ProjectId;
   readonly buildId: BuildId;
   readonly settings: SourceSettings;
+  /** The app whose last checkout it goes on from, and leaves its own to; null: it starts clean. */
+  readonly checkoutOf: AppId | null;
   /** False: `settings.gitBranch` is a default, so the repository's default branch is used where that one is missing. */
   readonly isBranchGiven: boolean;
   /** The commit of an earlier build or attempt; null selects the newest. */
@@ -43,6 +45,12 @@ export interface Source {
   fetch(request: SourceRequest): Promise<FetchedSource>;
   /** Deletes everything fetched for a build, including leftovers of a killed attempt. */
   remove(buildId: BuildId): Promise<void>;
-  /** Deletes what killed builds left before `readBuilding` is called, which names the unfinished ones. */
-  collect(readBuilding: () => Promise<readonly BuildId[]>): Promise<void>;
+  /**
+   * Deletes what killed builds left before `readBuilding` is called, which names the unfinished ones, and old checkouts;
+   * `readApps` names those apps that exist.
+   */
+  collect(
+    readBuilding: () => Promise<readonly BuildId[]>,
+    readApps: (appIds: readonly string[]) => Promise<readonly AppId[]>,
+  ): Promise<void>;
 }

@@ -13,6 +13,8 @@ export type BuildPlan = {
   /** False for the default version: the nearest newer installed version may then replace it. */
   readonly isPythonVersionGiven: boolean;
   readonly useUv: boolean;
+  /** Nothing of earlier builds is reused. */
+  readonly startsClean: boolean;
   /** Lines of a requirements file, in installation order; empty when the app needs none. */
   readonly requirements: readonly string[];
   readonly aptPackages: readonly string[];

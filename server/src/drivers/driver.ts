@@ -1,5 +1,6 @@
 // The contract between the platform and what runs replicas (processes, containers, pods). A driver has no database and makes no
 // decisions: it starts, stops, lists, measures and reports. Each driver passes `test/support/driver-conformance.ts`.
+import type { LogLevel } from "@slipway/contract/app-choices.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
@@ -53,6 +54,8 @@ export type ReplicaSpec = Resources & {
   readonly concurrency: number;
   /** How long running calls may take after the replica is asked to stop. */
   readonly graceSeconds: number;
+  /** What the runtime itself writes to the app's log. */
+  readonly logLevel: LogLevel;
 };
 
 /**

@@ -57,6 +57,7 @@ export function replicaSpec(
     storage: release.projectId,
     concurrency: settings.replicaConcurrency,
     graceSeconds: settings.responseGracePeriodSeconds,
+    logLevel: settings.logLevel,
   };
 }
 

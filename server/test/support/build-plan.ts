@@ -8,6 +8,7 @@ export function buildPlan(given: Partial<BuildPlan> & Pick<BuildPlan, "appId" | 
     buildId: newBuildId(),
     runtime: "cortex",
     isPythonVersionGiven: true,
+    startsClean: false,
     useUv: false,
     requirements: [],
     aptPackages: [],

@@ -26,6 +26,7 @@ export function replicaSpec(given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "art
     storage: projectId,
     concurrency: 1,
     graceSeconds: 5,
+    logLevel: "INFO",
     ...given,
   };
 }

@@ -11,6 +11,7 @@ import type { BuildId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
 import { cpuTimeExitCode, type Git, type GitResult, type GitRun } from "./git-command.ts";
+import { checkoutsName, collectCheckouts, keepCheckout, takeCheckout } from "./git-checkouts.ts";
 import { knownHostsName, prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
 import { asksName } from "./git-remote.ts";
 import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "./git-url.ts";
@@ -76,6 +77,8 @@ export class GitSource implements Source {
       await this.#checkOut(fetch, commit);
       const checkTime = (): void => this.#checkTime(fetch);
       await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
+      const { checkoutOf: appId } = request;
+      if (appId !== null) await keepCheckout({ ...this.#options, gitDir: fetch.gitDir, appId });
       await rm(fetch.gitDir, { recursive: true, force: true });
       const defaultBranch = fetch === prepared ? null : fetch.branch;
       const branch = request.commit === null ? fetch.branch : null;
@@ -90,12 +93,13 @@ export class GitSource implements Source {
     await rm(join(this.#options.sourcesDir, buildId), { recursive: true, force: true });
   }
 
-  async collect(readBuilding: () => Promise<readonly BuildId[]>): Promise<void> {
+  async collect(...[readBuilding, readApps]: Parameters<Source["collect"]>): Promise<void> {
     const names = await readdir(this.#options.sourcesDir).catch(() => []);
-    const kept = new Set<string>([knownHostsName, asksName, ...(await readBuilding())]);
+    const kept = new Set<string>([knownHostsName, checkoutsName, asksName, ...(await readBuilding())]);
     for (const name of names) {
       if (!kept.has(name)) await rm(join(this.#options.sourcesDir, name), { recursive: true, force: true });
     }
+    await collectCheckouts(this.#options.sourcesDir, readApps);
   }
 
   async #prepare(request: SourceRequest): Promise<Fetch> {
@@ -107,9 +111,10 @@ export class GitSource implements Source {
     const buildDir = join(this.#options.sourcesDir, request.buildId);
     const gitDir = join(buildDir, "git");
     const appDir = join(buildDir, "app");
-    await mkdir(gitDir, { recursive: true, mode: 0o700 });
-    await mkdir(appDir);
     const { sourcesDir, findCredential } = this.#options;
+    await mkdir(appDir, { recursive: true, mode: 0o700 });
+    if (request.checkoutOf !== null) await takeCheckout(sourcesDir, request.checkoutOf, gitDir);
+    await mkdir(gitDir, { recursive: true, mode: 0o700 });
     const { projectId } = request;
     const remote = await prepareRemote({ url, gitDir, sourcesDir, projectId, findCredential });
     return {

@@ -56,6 +56,7 @@ function platformVariables(spec: ReplicaSpec, { port, socket, host }: ListenAddr
     SLIPWAY_CONCURRENCY: String(spec.concurrency),
     SLIPWAY_GRACE_SECONDS: String(spec.graceSeconds),
     SLIPWAY_LOG_FRAMES: "1",
+    SLIPWAY_LOG_LEVEL: spec.logLevel,
   };
 }
 

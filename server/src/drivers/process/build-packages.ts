@@ -64,7 +64,7 @@ export class BuildPackages {
     }
     const { folder, isNew } = await this.#environments.get({
       key: environmentKey(request),
-      ageMsMax: areVersionsExact(plan.requirements) ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax,
+      ageMsMax: ageMsMaxOf(plan),
       signal: tools.signal,
       make: async (made) => {
         // An empty environment takes only a moment.
@@ -198,6 +198,12 @@ export class BuildPackages {
 }
 
 /** True when a line refers to files in the app's folder: the same line means something else in another app. */
+/** How old an environment may be that is reused. */
+function ageMsMaxOf({ startsClean, requirements }: BuildPlan): number {
+  if (startsClean) return Number.NEGATIVE_INFINITY;
+  return areVersionsExact(requirements) ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax;
+}
+
 function namesLocalFiles(line: string): boolean {
   return (
     /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||

@@ -1,0 +1,54 @@
+// What git has fetched for an app is kept until its next build, which then transfers only what has changed. Bounded in number
+// and size. A folder belongs to one build at a time: it is taken away, and brought back when the build has its files.
+import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { folderBytes } from "#deploy/folder-size.ts";
+import type { AppId } from "#lib/ids.ts";
+
+/** Next to the builds' folders. */
+export const checkoutsName = "checkouts";
+const checkoutsMax = 20;
+/** Of what a repository may have, so that what is kept leaves room for what is fetched. */
+const keptShare = 0.1;
+
+/** Moves what is kept for the app to `gitDir`, which does not exist yet. */
+export async function takeCheckout(sourcesDir: string, appId: AppId, gitDir: string): Promise<void> {
+  await rename(join(sourcesDir, checkoutsName, appId), gitDir).catch(() => undefined);
+}
+
+/** Keeps `gitDir` for the app, without keys and settings, unless it is large; `bytesMax`: of a repository. */
+export async function keepCheckout(given: {
+  readonly sourcesDir: string;
+  readonly appId: AppId;
+  readonly gitDir: string;
+  readonly bytesMax: number;
+}): Promise<void> {
+  const { sourcesDir, appId, gitDir } = given;
+  for (const name of ["ssh-key", "global.config", "config", "index"]) await rm(join(gitDir, name), { force: true });
+  const keptMax = given.bytesMax * keptShare;
+  if ((await folderBytes(gitDir, keptMax)) > keptMax) return;
+  const kept = join(sourcesDir, checkoutsName, appId);
+  await mkdir(join(sourcesDir, checkoutsName), { recursive: true, mode: 0o700 });
+  await rm(kept, { recursive: true, force: true });
+  await rename(gitDir, kept);
+}
+
+/** Removes those of apps that do not exist, and all but the newest. */
+export async function collectCheckouts(
+  sourcesDir: string,
+  readApps: (appIds: readonly string[]) => Promise<readonly AppId[]>,
+): Promise<void> {
+  const folder = join(sourcesDir, checkoutsName);
+  const names = await readdir(folder).catch(() => []);
+  if (names.length === 0) return;
+  const apps = new Set<string>(await readApps(names));
+  const aged = names.map(async (name) => ({
+    name,
+    at: (await stat(join(folder, name)).catch(() => null))?.mtimeMs ?? 0,
+  }));
+  const newest = (await Promise.all(aged))
+    .filter(({ name }) => apps.has(name))
+    .toSorted((one, other) => other.at - one.at);
+  const kept = new Set(newest.slice(0, checkoutsMax).map(({ name }) => name));
+  for (const name of names) if (!kept.has(name)) await rm(join(folder, name), { recursive: true, force: true });
+}
