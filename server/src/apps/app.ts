@@ -113,7 +113,7 @@ export class Apps {
       if (!isNew) {
         throw new Fault(
           "conflict",
-          `name is "${name}", but the project already has an app with that name. Choose another name, ${buildAgain}, or change it (${changeField}).`,
+          `name is "${name}", but the project already has an app with that name. Choose another name, ${buildAgain}, change it (${changeField}) or delete it (DELETE …/apps/{app}).`,
         );
       }
       const build = { projectId, appId, cause: "create", by: by.actor } as const;

@@ -30,7 +30,7 @@ const cases: [string, RegExp][] = [
     /openssl\/ssl\.h is missing: .* libssl-dev/,
   ],
   ["fatal error: rare/thing.hpp: No such file or directory", /rare\/thing\.hpp is missing: .* package with it/],
-  ["Error: pg_config executable not found.\nERROR: Failed to build psycopg2", /use psycopg2-binary/],
+  ["Error: pg_config executable not found.\nERROR: Failed to build psycopg2", /pg_config is missing: .* libpq-dev/],
   [
     "/usr/bin/ld: cannot find -lfoo: No such file or directory\nFailed building wheel for x",
     /system library libfoo is/,

@@ -1,6 +1,5 @@
 // Explains a failure of pip or uv in a sentence that says what to do next. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
-
 import { namesIn, systemPackage } from "./error-advice.ts";
 
 type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray) => string };
@@ -16,7 +15,10 @@ const packagesOf = namesIn(`
   portaudio.h=portaudio19-dev Python.h=python3-dev snappy-c.h=libsnappy-dev sndfile.h=libsndfile1-dev
   sql.h=unixodbc-dev sqlite3.h=libsqlite3-dev yaml.h=libyaml-dev zlib.h=zlib1g-dev`);
 
-const otherwise = "Or choose a version or a pythonVersion with a prebuilt package.";
+function lacking(what: string, name?: string): string {
+  const wanted = systemPackage(`the Debian package ${name ?? "with it"}`);
+  return `A package has to be compiled here, and ${what} is missing: ${wanted} Or choose a version or a pythonVersion with a prebuilt package.`;
+}
 
 const rules: readonly Rule[] = [
   {
@@ -39,29 +41,19 @@ const rules: readonly Rule[] = [
   },
   {
     form: /fatal error: '?([\w./+-]+\.h(?:h|pp)?)'?(?:: No such file| file not found)/i,
-    sentence: ([, header = ""]) => {
-      const known = packagesOf.get(header) ?? packagesOf.get(header.replace(/[^/]*$/, ""));
-      const what = known === undefined ? "the Debian package with it" : `the Debian package ${known}`;
-      return `A package has to be compiled here, and the system header ${header} is missing: ${systemPackage(what)} ${otherwise}`;
-    },
+    sentence: ([, header = ""]) =>
+      lacking(`the system header ${header}`, packagesOf.get(header) ?? packagesOf.get(header.replace(/[^/]*$/, ""))),
   },
-  {
-    form: /pg_config executable not found/i,
-    sentence: () =>
-      `psycopg2 has to be compiled here, and the headers of PostgreSQL are missing: use psycopg2-binary instead, or ${systemPackage("the Debian package libpq-dev")}`,
-  },
+  { form: /pg_config executable not found/i, sentence: () => lacking("pg_config", "libpq-dev") },
   {
     form: /(?:cannot find -l|library not found for -l)([\w+.-]+)/,
-    sentence: ([, name = ""]) =>
-      `A package has to be compiled here, and the system library lib${name} is missing: ${systemPackage("the Debian package with it")} ${otherwise}`,
+    sentence: ([, name = ""]) => lacking(`the system library lib${name}`),
   },
+  { form: /can't find Rust compiler/i, sentence: () => lacking("rustc", "rustc") },
+  { form: /CMake must be installed/i, sentence: () => lacking("cmake", "cmake") },
   {
-    form: /(?:command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|(?:Unknown compiler|can't find (Rust) compiler|(CMake) must be installed))/i,
-    sentence: ([, missing, unable, rust, cmake]) => {
-      const program = missing ?? unable ?? (rust === undefined ? (cmake?.toLowerCase() ?? "a compiler") : "rustc");
-      const what = `the Debian package ${/^(?:cmake|rustc|cargo)$/.test(program) ? program : "build-essential"}`;
-      return `A package has to be compiled here, and ${program} is missing: ${systemPackage(what)} ${otherwise}`;
-    },
+    form: /command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|Unknown compiler/i,
+    sentence: ([, missing, unable]) => lacking(missing ?? unable ?? "a compiler", "build-essential"),
   },
   {
     form: /(?:Failed to build|Failed building wheel for|Failed to build `?)\s*([A-Za-z0-9._-]+)/i,

@@ -20,14 +20,11 @@ export function errorAdvice(line: string): string {
   }
   const library = /^(?:ImportError|OSError): (lib[\w+.-]+\.so[.\d]*): cannot open shared object file/.exec(line)?.[1];
   if (library !== undefined) {
-    const known = librariesOf.get(library);
-    return `A system library is missing: ${systemPackage(known === undefined ? "the Debian package with it" : `the Debian package ${known}`)}`;
+    return `A system library is missing: ${systemPackage(`the Debian package ${librariesOf.get(library) ?? "with it"}`)}`;
   }
   const variable = /^KeyError: '([A-Z][A-Z0-9_]*)'/.exec(line)?.[1];
-  if (variable !== undefined) {
-    return `If ${variable} is an environment variable, add it to the secrets of the app or the project.`;
-  }
-  return "";
+  if (variable === undefined) return "";
+  return `If ${variable} is an environment variable, add it to the secrets of the app or the project.`;
 }
 
 /** Who installs `what`, as the end of a sentence. */
