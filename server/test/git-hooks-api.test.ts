@@ -1,0 +1,71 @@
+// The hook address of an app as strangers and floods meet it: bounded bodies, bounded tries, bounded lists.
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { newGitDeliveryId, type AppId } from "#lib/ids.ts";
+import { addDelivery } from "#pushes/push-store.ts";
+import { startManagementApi } from "./support/management-api.ts";
+import { giteaPush } from "./support/push-payloads.ts";
+import { signed } from "./support/pushed-app.ts";
+
+async function open(t: TestContext) {
+  const api = await startManagementApi(t);
+  const body = { name: "pushed", gitRepo: "acme/app" };
+  const { appId } = (await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body })).body as {
+    appId: AppId;
+  };
+  const path = `/v2/projects/${api.projectId}/apps/${appId}`;
+  const { url, secret } = (await api.call("POST", `${path}/git-hook`)).body as { url: string; secret: string };
+  const send = async (text: string, key = secret): Promise<number> => {
+    const response = await fetch(url, { method: "POST", body: text, headers: signed(text, key) });
+    await response.arrayBuffer();
+    return response.status;
+  };
+  return { api, appId, path, url, secret, send };
+}
+
+test("an event may have 25 MB and no more, and its secret is stored sealed", async (t) => {
+  const { api, secret, send } = await open(t);
+  const push = JSON.stringify(giteaPush({ ref: "refs/tags/v1" }));
+  const padded = (bytes: number): string => push + " ".repeat(bytes - push.length);
+  assert.equal(await send(padded(26_214_400)), 200);
+  assert.equal(await send(padded(26_214_401)), 413);
+  const rows = await api.db.selectFrom("git_hooks").selectAll().execute();
+  assert.doesNotMatch(JSON.stringify(rows), new RegExp(RegExp.escape(secret)));
+});
+
+test("wrong signatures are kept up to a few a minute, then the client is refused unheard", async (t) => {
+  const { api, path, url, send } = await open(t);
+  const push = JSON.stringify(giteaPush());
+  const statuses: number[] = [];
+  for (let count = 0; count < 20; count++) statuses.push(await send(push, "wrong"));
+  assert.deepEqual([...new Set(statuses)], [401]);
+  const { items } = (await api.call("GET", `${path}/git-deliveries`)).body as { items: { verdict: string }[] };
+  assert.deepEqual(
+    items.map(({ verdict }) => verdict),
+    Array.from({ length: 5 }, () => "refused"),
+  );
+  const unknown = url.replace(/.{32}$/, "x".repeat(32));
+  const others: number[] = [];
+  for (let count = 0; count < 11; count++) others.push((await fetch(unknown, { method: "POST", body: "{}" })).status);
+  assert.deepEqual([others[0], others.at(-1)], [404, 429]);
+  // Also with the right signature, from there and for a minute.
+  assert.equal(await send(push), 429);
+});
+
+test("the list goes on page by page, and only the latest 200 are kept", async (t) => {
+  const { api, appId, path } = await open(t);
+  for (let number = 0; number < 205; number++) {
+    const ignored = { verdict: "ignored", reason: `number ${number}`, event: "push" } as const;
+    const delivery = { ...ignored, id: newGitDeliveryId(), app_id: appId };
+    await api.db.transaction().execute((tx) => addDelivery(tx, delivery));
+  }
+  const reasons: string[] = [];
+  for (let query = "?pageSize=150"; query !== "";) {
+    const { body } = await api.call("GET", `${path}/git-deliveries${query}`);
+    const page = body as { items: { reason: string }[]; nextToken?: string };
+    reasons.push(...page.items.map(({ reason }) => reason));
+    query = page.nextToken === undefined ? "" : `?pageSize=150&nextToken=${page.nextToken}`;
+  }
+  assert.deepEqual([reasons.length, reasons[0], reasons.at(-1)], [200, "number 204", "number 5"]);
+  assert.equal((await api.call("GET", `${path}/git-deliveries?nextToken=abc`)).status, 400);
+});
