@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
 import { makeLive } from "#apps/release-store.ts";
+import { beginRelease } from "#apps/roll-out-store.ts";
+import { readNewestServed } from "#apps/settings-change-store.ts";
 import { resolveSettings } from "#apps/settings.ts";
 import { putRelease } from "#deploy/release-store.ts";
 import { newReleaseId, type AppId, type BuildId, type ReleaseId } from "#lib/ids.ts";
@@ -190,6 +192,26 @@ describe("a change", () => {
       .where("number", "=", 3)
       .executeTakeFirst();
     assert.match(ended?.end_reason ?? "", /^Build 5 of later settings took its place/);
+  });
+
+  test("during a roll-out goes on from the release that is rolled out", async (t) => {
+    const made = await liveApp(await startManagementApi(t));
+    await changed(made, { memory: 4 });
+    const { api, appId, releaseId } = made;
+    const next = await api.db.selectFrom("releases").select("id").where("number", "=", 2).executeTakeFirstOrThrow();
+    await api.db.transaction().execute(async (tx) => {
+      await tx.updateTable("builds").set({ status: "success", ended_at: new Date() }).where("number", "=", 2).execute();
+      const rollOut = { appId, releaseId: next.id, liveReleaseId: releaseId, durationSeconds: 100, nowMs: 0 };
+      await beginRelease(tx, rollOut);
+    });
+    assert.equal((await changed(made, { memory: 4, cpu: 1 })).change, "replica");
+    const third = await api.db
+      .selectFrom("releases")
+      .select("settings")
+      .where("number", "=", 3)
+      .executeTakeFirstOrThrow();
+    assert.deepEqual([(third.settings as Json).memory, (third.settings as Json).cpu], [4, 1]);
+    assert.equal(await readNewestServed(api.db, appId), next.id);
   });
 
   test("of an app that no release serves yet is built at once", async (t) => {

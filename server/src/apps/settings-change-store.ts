@@ -10,7 +10,7 @@ export type ChangeableApp = {
   readonly request: Readonly<Record<string, unknown>>;
   readonly configToml: string | null;
   readonly dockerAuthSealed: string | null;
-  /** The one that takes the calls, with its settings in stored form. */
+  /** The one that takes the calls, or is being rolled out, with its settings in stored form. */
   readonly release: {
     readonly id: ReleaseId;
     readonly commit_sha: string | null;
@@ -22,6 +22,16 @@ export type ChangeableApp = {
   readonly isBuilding: boolean;
 };
 
+/** The release of `apps` that is being rolled out, or else the one that takes the calls. */
+const newestServed = sql<ReleaseId>`coalesce(
+  (select release_id from roll_outs where roll_outs.app_id = apps.id and ended_at is null), apps.live_release_id)`;
+
+/** Which release that is; null: none takes calls. No locks. */
+export async function readNewestServed(db: Db, appId: AppId): Promise<ReleaseId | null> {
+  const row = await db.selectFrom("apps").select(newestServed.as("id")).where("id", "=", appId).executeTakeFirst();
+  return row?.id ?? null;
+}
+
 /** Undefined when the project has no such app, or it is being deleted. No locks. */
 export async function readChangeable(
   db: Db,
@@ -29,7 +39,7 @@ export async function readChangeable(
 ): Promise<ChangeableApp | undefined> {
   const row = await db
     .selectFrom("apps")
-    .leftJoin("releases", "releases.id", "apps.live_release_id")
+    .leftJoin("releases", (join) => join.on("releases.id", "=", newestServed))
     .select(["apps.name", "apps.request", "apps.config_toml", "apps.docker_auth_sealed", "releases.id"])
     .select(["releases.commit_sha", "releases.settings", "releases.origins", "releases.base_settings"])
     .select(sql<boolean>`exists (select from builds where app_id = apps.id and ended_at is null)`.as("is_building"))

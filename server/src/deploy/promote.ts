@@ -4,6 +4,7 @@ import type { RawBuilder } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
 import { beginRelease } from "#apps/roll-out-store.ts";
 import { platformActor } from "#audit/actor.ts";
+import { readNewestServed } from "#apps/settings-change-store.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
@@ -31,8 +32,9 @@ export async function promote(
   const { buildId, appId, projectId, releaseId } = release;
   const isPromoted = await parts.db.transaction().execute(async (tx) => {
     const app = await lockApp(tx, appId);
-    if (given.over !== undefined && app?.live_release_id !== given.over)
+    if (given.over !== undefined && (await readNewestServed(tx, appId)) !== given.over) {
       throw new BuildStopped("cancelled", replacedText);
+    }
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     const at = parts.clock.now();
     const isStopped = app !== undefined && app.stopped_at !== null;

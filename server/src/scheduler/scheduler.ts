@@ -252,10 +252,11 @@ export class Scheduler implements TrialStarter {
 
   /** Replicas that were started or adopted before a live change follow it. */
   #takeSettings(appId: AppId): void {
-    const live = this.#parts.routes.byAppId(appId)?.live;
-    if (!live) return;
+    const route = this.#parts.routes.byAppId(appId);
+    const served = [route?.live, route?.rollOut?.release];
     for (const replica of this.#fleet.ofApp(appId)) {
-      if (replica.release.releaseId === live.releaseId) replica.settings = live.settings;
+      const release = served.find((one) => one?.releaseId === replica.release.releaseId);
+      if (release) replica.settings = release.settings;
     }
   }
 
