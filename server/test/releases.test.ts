@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
+import { beginRelease } from "#apps/roll-out-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
@@ -184,6 +185,36 @@ async function locked(db: Db, appId: AppId): Promise<{ release(): void }> {
   await Promise.race([has.promise, held]);
   return { release: may.resolve };
 }
+
+test("a rollback while a release is rolled out takes that one back, and shares are shown", async (t) => {
+  const { db, ask, appId } = await api(t);
+  await insertReleases(db, appId);
+  const [older, live] = await db.selectFrom("releases").selectAll().orderBy("number").execute();
+  assert.ok(older !== undefined && live !== undefined);
+  await db.updateTable("releases").set({ number: 3 }).where("id", "=", older.id).execute();
+  await sql`insert into releases (id, project_id, app_id, build_id, number, cause, state, settings, artifact, promoted_at,
+      end_reason, ended_at)
+    select gen_random_uuid(), project_id, app_id, build_id, 1, cause, state, settings, artifact, promoted_at, end_reason,
+      ended_at from releases where number = 3`.execute(db);
+  const begin = { appId, releaseId: older.id, liveReleaseId: live.id, durationSeconds: 60, nowMs: Date.now() };
+  await db.transaction().execute((tx) => beginRelease(tx, begin));
+  const shares = async (): Promise<Json> =>
+    (await ask("GET /releases"))[1].items.map((one: Json) => [one.number, one.state, one.trafficPercent]);
+  const rolling = [
+    [3, "rolling_out", 20],
+    [2, "live", 80],
+    [1, "replaced", 0],
+  ];
+  assert.deepEqual(await shares(), rolling);
+  assert.match((await ask("POST /rollback", { release: 3 }))[1].message, /v3: it is being rolled out/);
+  const [, back] = await ask("POST /rollback");
+  assert.deepEqual([back.number, back.trafficPercent], [2, 100]);
+  assert.deepEqual((await shares()).slice(0, 2), [
+    [3, "taken_back", 0],
+    [2, "live", 100],
+  ]);
+  assert.equal((await ask("GET "))[1].autoDeployPausedReason, "The app was rolled back from v3 to v2.");
+});
 
 test("releases are paged newest first, each once", async (t) => {
   const { db, ask, appId } = await api(t);

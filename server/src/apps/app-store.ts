@@ -86,20 +86,27 @@ export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined>
   return await tx.selectFrom("apps").selectAll().where("id", "=", appId).forUpdate().executeTakeFirst();
 }
 
-/** The release of an app that takes its calls. No locks. Throws `Fault("not_found")` when there is no such app. */
+/**
+ * The live release of an app, and the number of the one that is being rolled out. No locks. Throws `Fault("not_found")`
+ * when there is no such app.
+ */
 export async function readLiveRelease(
   db: Db,
   { projectId, appId }: { readonly projectId: ProjectId; readonly appId: AppId },
-): Promise<{ readonly id: ReleaseId; readonly number: number } | undefined> {
+): Promise<{ readonly id: ReleaseId; readonly number: number; readonly rolling: number | null } | undefined> {
   const row = await db
     .selectFrom("apps")
     .leftJoin("releases", "releases.id", "apps.live_release_id")
-    .select(["releases.id", "releases.number"])
+    .leftJoin("releases as rolling", (join) =>
+      join.onRef("rolling.app_id", "=", "apps.id").on("rolling.state", "=", "rolling_out"),
+    )
+    .select(["releases.id", "releases.number", "rolling.number as rolling"])
     .where("apps.id", "=", appId)
     .where("apps.project_id", "=", projectId)
     .executeTakeFirst();
   if (row === undefined) throw noSuchApp(appId);
-  return row.id === null || row.number === null ? undefined : { id: row.id, number: row.number };
+  const { id, number, rolling } = row;
+  return id === null || number === null ? undefined : { id, number, rolling };
 }
 
 /** Keeps pushes from being deployed; `reason` is a sentence. The caller holds the lock on the app's row. */

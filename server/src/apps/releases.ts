@@ -98,7 +98,8 @@ export class Releases {
     const seen = await readLiveRelease(this.#db, app);
     return await this.#db.transaction().execute(async (tx) => {
       const row = await lockAppForChange(tx, app);
-      if (seen === undefined || row.live_release_id !== seen.id) throw changedMeanwhile();
+      const now = await readLiveRelease(tx, app);
+      if (seen === undefined || now?.id !== seen.id || now.rolling !== seen.rolling) throw changedMeanwhile();
       const rollOut = await lockRollOut(tx, app);
       const isTakenBack = rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
       const target = isTakenBack
@@ -164,6 +165,7 @@ async function findTarget(
 }
 
 function whyNotStartable(release: ReleaseRow, live: number): string | null {
+  if (release.state === "rolling_out") return "it is being rolled out.";
   if (release.number === live) return "it takes the calls already.";
   if (release.promoted_at === null) {
     return release.state === "failed" ? `it never took calls. ${release.end_reason ?? ""}` : "it is still starting.";
