@@ -41,6 +41,7 @@ const moving = new Set([
   "autoDeployPausedAt",
   "autoDeployPausedReason",
   "liveRelease",
+  "settings",
 ]);
 /** Lists that grow, and endpoints, of which deliveries that are under way tell more. */
 const growing = /\/(logs|audit-log|billing\/ledger|webhook-endpoints)\?/;
