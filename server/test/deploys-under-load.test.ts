@@ -67,71 +67,86 @@ async def main():
 asyncio.run(main())
 `;
 
-test("deploys, rollbacks, scale-downs and kills of the platform fail no call that was not in the killed one", async (t) => {
-  const git = await startGitServer(t);
-  await git.createRepo("team", "loaded", { "server.py": server(1), "requirements.txt": "" });
-  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
-  const { projectId } = platform.bootstrap;
-  const path = `/v2/projects/${projectId}/apps/${projectId}-loaded`;
-  const api = async (method: string, below: string, body?: unknown): Promise<Json> => {
-    const answer = await platform.api(method, `${path}${below}`, body);
-    assert.ok(answer.status < 300, `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body;
-  };
-  const settings = { runtime: "custom", entrypoint: ["python", "server.py"], port: 8000, disableAuth: true };
-  const scaling = { maxReplicaCount: 4, minReplicaCount: 1, replicaConcurrency: 200, cooldownPeriodSeconds: 1 };
-  const first = await deploy(platform, { name: "loaded", gitRepo: "team/loaded", ...settings, ...scaling });
-  assert.equal(first.status, "success", first.log);
-  const load = new LoadOfCalls({ urlOf: () => `${platform.bootstrap.apiUrl}/v4/${projectId}/loaded`, callsPerSecond });
-  t.after(() => load.end());
+/** Twenty deploys take minutes. */
+const timeout = isFull ? 3_600_000 : 240_000;
 
-  let version = 1;
-  const release = async (): Promise<number> =>
-    (await api("GET", "/releases")).items.find((one: Json) => one.state === "live")?.number;
-  const actions = {
-    async deploys(count: number): Promise<void> {
-      await api("PATCH", "", { rollOutDurationSeconds: count % 2 === 0 ? 0 : 2 });
-      await git.push("team", "loaded", { "server.py": server(++version) });
-      const { buildId } = await api("POST", "/builds", {});
-      await until("it is deployed", async () => (await api("GET", `/builds/${buildId}`)).status === "success", {
-        deadlineMs,
-      });
-      await until("it is live", async () => (await api("GET", "/releases")).items[0].state === "live", {
-        deadlineMs,
-      });
-    },
-    async rollbacks(): Promise<void> {
-      const before = await release();
-      await api("POST", "/rollback", {});
-      assert.notEqual(await release(), before);
-    },
-    async scaleDowns(): Promise<void> {
-      const serving = async (): Promise<number> => {
-        const replicas = (await api("GET", "/containers")) as unknown as Json[];
-        return replicas.filter(({ containerState }) => containerState === "RUNNING").length;
-      };
-      await api("PATCH", "", { minReplicaCount: 3 });
-      await until("three replicas serve", async () => (await serving()) >= 3, { deadlineMs });
-      await api("PATCH", "", { minReplicaCount: 1 });
-      await until("fewer replicas serve", async () => (await serving()) < 3, { deadlineMs });
-    },
-    async kills(): Promise<void> {
-      load.down();
-      await platform.end("SIGKILL");
-      await platform.restart();
-      load.up();
-    },
-  };
-  for (let round = 0; round < Math.max(...Object.values(rounds)); round++) {
-    for (const name of Object.keys(actions) as (keyof typeof actions)[]) {
-      // Spread evenly over all rounds.
-      const share = rounds[name] / Math.max(...Object.values(rounds));
-      if (Math.floor((round + 1) * share) > Math.floor(round * share)) await actions[name](round);
+test(
+  "deploys, rollbacks, scale-downs and kills of the platform fail no call that was not in the killed one",
+  {
+    timeout,
+  },
+  async (t) => {
+    const git = await startGitServer(t);
+    await git.createRepo("team", "loaded", { "server.py": server(1), "requirements.txt": "" });
+    const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+    const { projectId } = platform.bootstrap;
+    const path = `/v2/projects/${projectId}/apps/${projectId}-loaded`;
+    const api = async (method: string, below: string, body?: unknown): Promise<Json> => {
+      const answer = await platform.api(method, `${path}${below}`, body);
+      assert.ok(answer.status < 300, `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`);
+      return answer.body;
+    };
+    const settings = { runtime: "custom", entrypoint: ["python", "server.py"], port: 8000, disableAuth: true };
+    const scaling = { maxReplicaCount: 4, minReplicaCount: 1, replicaConcurrency: 200, cooldownPeriodSeconds: 1 };
+    const first = await deploy(platform, { name: "loaded", gitRepo: "team/loaded", ...settings, ...scaling });
+    assert.equal(first.status, "success", first.log);
+    const load = new LoadOfCalls({
+      urlOf: () => `${platform.bootstrap.apiUrl}/v4/${projectId}/loaded`,
+      callsPerSecond,
+    });
+    t.after(() => load.end());
+
+    let version = 1;
+    const release = async (): Promise<number> =>
+      (await api("GET", "/releases")).items.find((one: Json) => one.state === "live")?.number;
+    const actions = {
+      async deploys(count: number): Promise<void> {
+        await api("PATCH", "", { rollOutDurationSeconds: count % 2 === 0 ? 0 : 2 });
+        await git.push("team", "loaded", { "server.py": server(++version) });
+        const { buildId } = await api("POST", "/builds", {});
+        await until("it is deployed", async () => (await api("GET", `/builds/${buildId}`)).status === "success", {
+          deadlineMs,
+        });
+        await until("it is live", async () => (await api("GET", "/releases")).items[0].state === "live", {
+          deadlineMs,
+        });
+      },
+      async rollbacks(): Promise<void> {
+        const before = await release();
+        await api("POST", "/rollback", {});
+        assert.notEqual(await release(), before);
+      },
+      async scaleDowns(): Promise<void> {
+        const serving = async (): Promise<number> => {
+          const replicas = (await api("GET", "/containers")) as unknown as Json[];
+          return replicas.filter(({ containerState }) => containerState === "RUNNING").length;
+        };
+        await api("PATCH", "", { minReplicaCount: 3 });
+        await until("three replicas serve", async () => (await serving()) >= 3, { deadlineMs });
+        await api("PATCH", "", { minReplicaCount: 1 });
+        await until("fewer replicas serve", async () => (await serving()) < 3, { deadlineMs });
+      },
+      async kills(): Promise<void> {
+        load.down();
+        await platform.end("SIGKILL");
+        await platform.restart();
+        load.up();
+      },
+    };
+    for (let round = 0; round < Math.max(...Object.values(rounds)); round++) {
+      for (const name of Object.keys(actions) as (keyof typeof actions)[]) {
+        // Spread evenly over all rounds.
+        const share = rounds[name] / Math.max(...Object.values(rounds));
+        if (Math.floor((round + 1) * share) > Math.floor(round * share)) {
+          await actions[name](round);
+          t.diagnostic(`${name} in round ${round + 1}, ${load.failed} calls have failed`);
+        }
+      }
     }
-  }
-  const report = await load.end();
-  t.diagnostic(JSON.stringify({ ...report, failures: report.failures.length, callsPerSecond }));
-  assert.deepEqual(report.failures, []);
-  assert.ok(report.calls > 0 && report.streams > 0 && report.sockets > 0);
-  assert.ok(report.versions > rounds.deploys, `${report.versions} versions answered`);
-});
+    const report = await load.end();
+    t.diagnostic(JSON.stringify({ ...report, failures: report.failures.length, callsPerSecond }));
+    assert.deepEqual(report.failures, []);
+    assert.ok(report.calls > 0 && report.streams > 0 && report.sockets > 0);
+    assert.ok(report.versions > rounds.deploys, `${report.versions} versions answered`);
+  },
+);

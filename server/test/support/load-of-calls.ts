@@ -51,6 +51,11 @@ export class LoadOfCalls {
     this.#tick();
   }
 
+  /** How many calls have failed so far. */
+  get failed(): number {
+    return this.#failures.length;
+  }
+
   /** The platform is about to be killed. */
   down(): void {
     this.#changes++;
