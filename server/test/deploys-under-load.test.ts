@@ -1,7 +1,7 @@
 // Deploys, rollbacks, scale-downs and kills of the platform while calls, streams and WebSockets run: none of them fails
 // but those in flight in the killed platform itself. In full with `SLIPWAY_TEST_LOAD=<calls a second>`; see CONTRIBUTING.md.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { LoadOfCalls } from "./support/load-of-calls.ts";
@@ -67,83 +67,83 @@ async def main():
 asyncio.run(main())
 `;
 
+/** The app under its load. */
+async function openLoad(t: TestContext) {
+  const git = await startGitServer(t);
+  await git.createRepo("team", "loaded", { "server.py": server(1), "requirements.txt": "" });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+  const { projectId } = platform.bootstrap;
+  const settings = { runtime: "custom", entrypoint: ["python", "server.py"], port: 8000, disableAuth: true };
+  const scaling = { maxReplicaCount: 4, minReplicaCount: 1, replicaConcurrency: 200, cooldownPeriodSeconds: 1 };
+  const first = await deploy(platform, { name: "loaded", gitRepo: "team/loaded", ...settings, ...scaling });
+  assert.equal(first.status, "success", first.log);
+  const load = new LoadOfCalls({ urlOf: () => `${platform.bootstrap.apiUrl}/v4/${projectId}/loaded`, callsPerSecond });
+  t.after(() => load.end());
+  const path = `/v2/projects/${projectId}/apps/${projectId}-loaded`;
+  const api = async (method: string, below: string, body?: unknown): Promise<Json> => {
+    const answer = await platform.api(method, `${path}${below}`, body);
+    assert.ok(answer.status < 300, `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  };
+  return { git, platform, load, api };
+}
+
+/** What is done under the load. */
+function actionsOn({ git, platform, load, api }: Awaited<ReturnType<typeof openLoad>>) {
+  let version = 1;
+  const releases = async (): Promise<Json[]> => (await api("GET", "/releases")).items;
+  const liveNumber = async (): Promise<number> => (await releases()).find(({ state }) => state === "live")?.number;
+  const serving = async (): Promise<number> =>
+    ((await api("GET", "/containers")) as Json[]).filter(({ containerState }) => containerState === "RUNNING").length;
+  const reach = (what: string, holds: () => Promise<boolean>) => until(what, holds, { deadlineMs });
+  return {
+    async deploys(round: number): Promise<void> {
+      await api("PATCH", "", { rollOutDurationSeconds: round % 2 === 0 ? 0 : 2 });
+      await git.push("team", "loaded", { "server.py": server(++version) });
+      const { buildId } = await api("POST", "/builds", {});
+      await reach("it is deployed", async () => (await api("GET", `/builds/${buildId}`)).status === "success");
+      await reach("it is live", async () => (await releases())[0]?.state === "live");
+    },
+    async rollbacks(): Promise<void> {
+      const before = await liveNumber();
+      await api("POST", "/rollback", {});
+      assert.notEqual(await liveNumber(), before);
+    },
+    async scaleDowns(): Promise<void> {
+      await api("PATCH", "", { minReplicaCount: 3 });
+      await reach("three replicas serve", async () => (await serving()) >= 3);
+      await api("PATCH", "", { minReplicaCount: 1 });
+      await reach("fewer replicas serve", async () => (await serving()) < 3);
+    },
+    async kills(): Promise<void> {
+      load.down();
+      await platform.end("SIGKILL");
+      await platform.restart();
+      load.up();
+    },
+  };
+}
+
 /** Twenty deploys take minutes. */
 const timeout = isFull ? 3_600_000 : 240_000;
 
 test(
-  "deploys, rollbacks, scale-downs and kills of the platform fail no call that was not in the killed one",
-  {
-    timeout,
-  },
+  "deploys, rollbacks, scale-downs and kills fail no call but those in the killed platform",
+  { timeout },
   async (t) => {
-    const git = await startGitServer(t);
-    await git.createRepo("team", "loaded", { "server.py": server(1), "requirements.txt": "" });
-    const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
-    const { projectId } = platform.bootstrap;
-    const path = `/v2/projects/${projectId}/apps/${projectId}-loaded`;
-    const api = async (method: string, below: string, body?: unknown): Promise<Json> => {
-      const answer = await platform.api(method, `${path}${below}`, body);
-      assert.ok(answer.status < 300, `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`);
-      return answer.body;
-    };
-    const settings = { runtime: "custom", entrypoint: ["python", "server.py"], port: 8000, disableAuth: true };
-    const scaling = { maxReplicaCount: 4, minReplicaCount: 1, replicaConcurrency: 200, cooldownPeriodSeconds: 1 };
-    const first = await deploy(platform, { name: "loaded", gitRepo: "team/loaded", ...settings, ...scaling });
-    assert.equal(first.status, "success", first.log);
-    const load = new LoadOfCalls({
-      urlOf: () => `${platform.bootstrap.apiUrl}/v4/${projectId}/loaded`,
-      callsPerSecond,
-    });
-    t.after(() => load.end());
-
-    let version = 1;
-    const release = async (): Promise<number> =>
-      (await api("GET", "/releases")).items.find((one: Json) => one.state === "live")?.number;
-    const actions = {
-      async deploys(count: number): Promise<void> {
-        await api("PATCH", "", { rollOutDurationSeconds: count % 2 === 0 ? 0 : 2 });
-        await git.push("team", "loaded", { "server.py": server(++version) });
-        const { buildId } = await api("POST", "/builds", {});
-        await until("it is deployed", async () => (await api("GET", `/builds/${buildId}`)).status === "success", {
-          deadlineMs,
-        });
-        await until("it is live", async () => (await api("GET", "/releases")).items[0].state === "live", {
-          deadlineMs,
-        });
-      },
-      async rollbacks(): Promise<void> {
-        const before = await release();
-        await api("POST", "/rollback", {});
-        assert.notEqual(await release(), before);
-      },
-      async scaleDowns(): Promise<void> {
-        const serving = async (): Promise<number> => {
-          const replicas = (await api("GET", "/containers")) as unknown as Json[];
-          return replicas.filter(({ containerState }) => containerState === "RUNNING").length;
-        };
-        await api("PATCH", "", { minReplicaCount: 3 });
-        await until("three replicas serve", async () => (await serving()) >= 3, { deadlineMs });
-        await api("PATCH", "", { minReplicaCount: 1 });
-        await until("fewer replicas serve", async () => (await serving()) < 3, { deadlineMs });
-      },
-      async kills(): Promise<void> {
-        load.down();
-        await platform.end("SIGKILL");
-        await platform.restart();
-        load.up();
-      },
-    };
-    for (let round = 0; round < Math.max(...Object.values(rounds)); round++) {
+    const under = await openLoad(t);
+    const actions = actionsOn(under);
+    const roundsMax = Math.max(...Object.values(rounds));
+    for (let round = 0; round < roundsMax; round++) {
       for (const name of Object.keys(actions) as (keyof typeof actions)[]) {
-        // Spread evenly over all rounds.
-        const share = rounds[name] / Math.max(...Object.values(rounds));
-        if (Math.floor((round + 1) * share) > Math.floor(round * share)) {
-          await actions[name](round);
-          t.diagnostic(`${name} in round ${round + 1}, ${load.failed} calls have failed`);
-        }
+        // Each is spread evenly over all rounds.
+        const part = rounds[name] / roundsMax;
+        if (Math.floor((round + 1) * part) === Math.floor(round * part)) continue;
+        await actions[name](round);
+        t.diagnostic(`${name} in round ${round + 1}; ${under.load.failed} calls have failed`);
       }
     }
-    const report = await load.end();
+    const report = await under.load.end();
     t.diagnostic(JSON.stringify({ ...report, failures: report.failures.length, callsPerSecond }));
     assert.deepEqual(report.failures, []);
     assert.ok(report.calls > 0 && report.streams > 0 && report.sockets > 0);
