@@ -1,6 +1,6 @@
 // Formats the results of the proxy and cold start benchmarks as tables, and updates docs/benchmarks.md.
 import { readFileSync, writeFileSync } from "node:fs";
-import { availableParallelism, cpus, totalmem } from "node:os";
+import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 import { atOnce, type ColdStartResult, type Starts } from "./cold-start.ts";
 import type { PeerResult, ProxyResult } from "./proxy-bench.ts";
 import { findProgram, versionOf } from "./programs.ts";
@@ -93,7 +93,7 @@ export function coldStartSection({ cold, bare, manyCold, manyBare }: ColdStartRe
   return [
     "## Cold start",
     "",
-    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${cold.length} alternating rounds. Node ${process.version}.`,
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${cold.length} alternating rounds. ${busyness()} Node ${process.version}.`,
     "",
     "| what | median | min – max | CPU time of all processes, median |",
     "|---|---|---|---|",
@@ -111,6 +111,11 @@ export function coldStartSection({ cold, bare, manyCold, manyBare }: ColdStartRe
 /** The rounds take turns, so each is compared with its own neighbour. */
 function ratio(starts: readonly Starts[], bare: readonly Starts[], field: keyof Starts): string {
   return median(starts.map((one, round) => one[field] / (bare[round]?.[field] ?? Number.NaN))).toFixed(2);
+}
+
+/** How much other work the machine had: above its number of cores, times say more about that than about what is measured. */
+export function busyness(): string {
+  return `Load average at the end: ${(loadavg()[0] ?? 0).toFixed(1)}.`;
 }
 
 /** A short description of the machine. */

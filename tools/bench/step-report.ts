@@ -1,5 +1,5 @@
 // The section "A step of calls" of docs/benchmarks.md.
-import { machine, median } from "./report.ts";
+import { busyness, machine, median } from "./report.ts";
 import { calmMs, stepSettings, type Step, type StepOptions, type StepResult } from "./step.ts";
 
 /** The section of the document, in Markdown. */
@@ -15,7 +15,7 @@ export function stepSection({ steps, reachable }: StepResult, { rate, seconds }:
     "## A step of calls",
     "",
     `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${steps.length} steps from 0 to ${rate} calls/s for ${seconds} s, to a cortex app at zero`,
-    `replicas (\`replicaConcurrency\` ${replicaConcurrency}, \`maxReplicaCount\` ${maxReplicaCount}). Node ${process.version}.`,
+    `replicas (\`replicaConcurrency\` ${replicaConcurrency}, \`maxReplicaCount\` ${maxReplicaCount}). ${busyness()} Node ${process.version}.`,
     "",
     "| what | median | min – max |",
     "|---|---|---|",
