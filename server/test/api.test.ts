@@ -4,6 +4,7 @@ import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
 import { auditRoutes } from "@slipway/contract/audit-routes.ts";
 import { deviceRoutes } from "@slipway/contract/device-routes.ts";
+import { gitRoutes } from "@slipway/contract/git-routes.ts";
 import { lifecycleRoutes } from "@slipway/contract/lifecycle-routes.ts";
 import { passwordRoutes } from "@slipway/contract/password-routes.ts";
 import { peopleRoutes } from "@slipway/contract/people-routes.ts";
@@ -11,6 +12,7 @@ import { planRoutes } from "@slipway/contract/plan-routes.ts";
 import { projectRoutes } from "@slipway/contract/project-routes.ts";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
+import { rollOutRoutes } from "@slipway/contract/roll-out-routes.ts";
 import { tokenRoutes } from "@slipway/contract/token-routes.ts";
 import { usageRoutes } from "@slipway/contract/usage-routes.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
@@ -32,16 +34,8 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 
 /** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
 const testedElsewhere: Readonly<Record<string, Route>> = {
-  ...{
-    ...lifecycleRoutes,
-    ...projectRoutes,
-    ...peopleRoutes,
-    ...passwordRoutes,
-    ...deviceRoutes,
-    ...tokenRoutes,
-    ...planRoutes,
-    ...usageRoutes,
-  },
+  ...{ ...lifecycleRoutes, ...rollOutRoutes, ...projectRoutes, ...peopleRoutes, ...passwordRoutes },
+  ...{ ...gitRoutes, ...deviceRoutes, ...tokenRoutes, ...planRoutes, ...usageRoutes },
   ...Object.fromEntries(Object.entries(auditRoutes).filter(([id]) => id !== "listAuditLog")),
 };
 

@@ -68,6 +68,13 @@ const appsAndBuilds: WalkRows = {
   },
   cancelBuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
   rebuild: { succeed: async (walk) => ({ parts: { build_id: await newBuild(walk) } }) },
+  // Nothing of what it was made from is kept for a release that a row made.
+  updateApp: {
+    async succeed(walk) {
+      await set(walk, { live_release_id: null });
+      return { body: { cooldownPeriodSeconds: 31 } };
+    },
+  },
   stopApp: { succeed: (walk) => set(walk, { stopped_at: null }) },
   startApp: { succeed: (walk) => set(walk, { stopped_at: new Date() }) },
   deleteApp: { succeed: newApp },
