@@ -168,7 +168,9 @@ test("once all that was under way has ended, another start changes no row", asyn
   const waits =
     "select from webhook_deliveries where state = 'pending' union all select from runs where ended_at is null";
   const lives = "select from replicas where stopped_at is null or (started_at is not null and not is_metered)";
-  const isQuiet = async (): Promise<boolean> => (await database.query(`${waits} union all ${lives}`)).rowCount === 0;
+  const postings = "select from billing_accounts where posting_due_at is not null";
+  const isQuiet = async (): Promise<boolean> =>
+    (await database.query(`${waits} union all ${lives} union all ${postings}`)).rowCount === 0;
   await until("all has ended and is counted", isQuiet, { deadlineMs: waitMs });
   assert.equal(await platform.end("SIGTERM"), 0, platform.output());
   const before = await rowsOf(database);
