@@ -65,7 +65,7 @@ async function openRoutes(t: TestContext, { db, url }: { db: Db; url: Secret }):
 async function leftovers(folder: string): Promise<string[]> {
   const sources = await readdir(join(folder, "sources")).catch(() => []);
   const builds = await readdir(join(folder, "builds")).catch(() => []);
-  return [...sources, ...builds].filter((name) => name !== "known-hosts" && name !== "cache");
+  return [...sources, ...builds].filter((name) => !["known-hosts", "checkouts"].includes(name) && name !== "cache");
 }
 
 test("a build goes from the branch's head to a live release, and says each step", async (t) => {
