@@ -112,7 +112,9 @@ export class GitSource implements Source {
     const gitDir = join(buildDir, "git");
     const appDir = join(buildDir, "app");
     const { sourcesDir, findCredential } = this.#options;
-    await mkdir(appDir, { recursive: true, mode: 0o700 });
+    await mkdir(buildDir, { recursive: true, mode: 0o700 });
+    // Copies keep its mode, and commands of the build run as another user.
+    await mkdir(appDir);
     if (request.checkoutOf !== null) await takeCheckout(sourcesDir, request.checkoutOf, gitDir);
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
     const { projectId } = request;
