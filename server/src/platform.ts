@@ -4,8 +4,6 @@ import { openSigningKeys, openTokens } from "#accounts/open.ts";
 import { createApi, type ApiParts } from "#api/server.ts";
 import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
 import { openApps } from "#apps/open.ts";
-import { resealOld } from "#apps/reseal.ts";
-import { resealForwardings } from "#audit/forwarding/reseal.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
@@ -24,14 +22,10 @@ import { openMembership, openPeople } from "#people/open.ts";
 import { openListener } from "#proxy/open.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import { openPushes } from "#pushes/open.ts";
-import { resealGitHooks } from "#pushes/reseal.ts";
-import { resealRuns } from "#runs/reseal.ts";
 import type { RunStep } from "#runs/run-steps.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
-import type { Foundation } from "#store/foundation.ts";
 import { openStore } from "#store/open.ts";
 import { openWebhooks } from "#webhooks/open.ts";
-import { resealWebhooks } from "#webhooks/reseal.ts";
 import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
@@ -39,6 +33,7 @@ import { openCalls } from "./platform-calls.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
 import { Health } from "./platform-health.ts";
 import { openMetrics } from "./platform-metrics.ts";
+import { sealedColumns } from "./platform-sealed.ts";
 
 /** A running platform. */
 export type Platform = {
@@ -77,9 +72,8 @@ type Given = { readonly log: Log; readonly lifecycle: Lifecycle; readonly onStep
 async function assemble(config: Config, { onStep, ...given }: Given): Promise<Omit<Platform, "stop">> {
   const settings = { ...config, paths: dataPaths(config.dataDir) };
   await releaseReserve(config.dataDir);
-  const { lost, counts, ...foundation } = await openStore(settings, { ...given, clock });
+  const { lost, counts, ...foundation } = await openStore(settings, { ...given, clock, sealedColumns });
   const { db, lifecycle, log } = foundation;
-  await resealAll(foundation);
   const reached = new Reached();
 
   const keys = await openSigningKeys(foundation);
@@ -142,14 +136,6 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, health, addOwnListener });
   const replicas = (): number => Object.values(scheduler.replicaCounts()).reduce((sum, count) => sum + count, 0);
   return { baseUrl, lost, replicas };
-}
-
-/** Re-encrypts with the current secret key what an older key encrypted. */
-async function resealAll({ db, sealer, log }: Foundation): Promise<void> {
-  let resealed = 0;
-  for (const reseal of [resealOld, resealWebhooks, resealRuns, resealForwardings, resealGitHooks])
-    resealed += await reseal(db, sealer);
-  if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
 }
 
 function pagesOf(reached: Reached): Parameters<typeof openPushes>[1]["pages"] {

@@ -15,7 +15,9 @@ import { hashPassword, isPassword, nobodysHash } from "#accounts/passwords.ts";
 import { createProject } from "#accounts/projects.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { issueToken } from "#accounts/tokens.ts";
+import { sealedColumns } from "#platform-sealed.ts";
 import { toJson } from "#store/json.ts";
+import { resealOld, sealingKeyIds } from "#store/sealed-store.ts";
 import { openDatabase } from "#store/database.ts";
 import type { NotificationListener } from "#store/notify.ts";
 import { asOwner } from "#test/support/as-owner.ts";
@@ -299,7 +301,7 @@ test("keys are sealed anew with a new secret key; with another one alone the sta
   const [oldKey, newKey] = ["11".repeat(32), "22".repeat(32)];
   const wrong = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });
   await assert.rejects(wrong.load(db), { name: "CannotStart", message: /SLIPWAY_SECRET_KEY/ });
-  await new SigningKeys({ sealer: new Sealer([newKey, oldKey]), clock: systemClock }).load(db);
+  await resealOld(db, new Sealer([newKey, oldKey]), sealedColumns);
   const rotated = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });
   await rotated.load(db);
   const check = new TokenCheck({ ...accounts, keys: rotated, clock: systemClock });
@@ -337,6 +339,8 @@ test("public keys are the halves of what is sealed, whatever else the database s
   await new SigningKeyUseCases({ db, keys, clock: systemClock }).withdraw(first.id, true, byPlatform);
   const later = new SigningKeys({ sealer: new Sealer([newKey, oldKey]), clock: systemClock });
   await later.load(db);
+  await resealOld(db, new Sealer([newKey, oldKey]), sealedColumns);
+  assert.equal((await sealingKeyIds(db, sealedColumns)).includes(""), false, "an erased half needs no key");
   await new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock }).load(db);
   for (const one of [keys, later]) {
     assert.equal(one.verifier(first.id), undefined);

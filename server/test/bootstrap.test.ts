@@ -11,6 +11,7 @@ import { isPassword } from "#accounts/passwords.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
 import { listEntries } from "#audit/audit-store.ts";
 import { bootstrap, type BootstrapFile } from "#bootstrap.ts";
+import { sealedColumns } from "#platform-sealed.ts";
 import { openSealer } from "#store/secret-key.ts";
 import type { Db } from "#store/database.ts";
 import { testDatabase } from "#test/support/database.ts";
@@ -21,7 +22,7 @@ const baseUrl = "http://127.0.0.1:7070";
 
 /** One start of a platform on the folder, as far as bootstrap goes. */
 async function start(db: Db, folder: string, url = baseUrl): Promise<SigningKeys> {
-  const sealer = await openSealer(db, { secretKeys: null, secretKeyFile: join(folder, "secret.key") });
+  const sealer = await openSealer(db, { secretKeys: null, secretKeyFile: join(folder, "secret.key"), sealedColumns });
   const keys = new SigningKeys({ sealer, clock: systemClock });
   const file = join(folder, "bootstrap.json");
   await bootstrap({ db, keys, file, baseUrl: url, clock: systemClock, log: silentLog });
@@ -138,7 +139,11 @@ test("two platforms that start at once on one empty database make one project", 
   const key = [new Secret("33".repeat(32))];
   await Promise.all(
     folders.map(async (folder) => {
-      const sealer = await openSealer(db, { secretKeys: key, secretKeyFile: join(folder, "secret.key") });
+      const sealer = await openSealer(db, {
+        secretKeys: key,
+        secretKeyFile: join(folder, "secret.key"),
+        sealedColumns,
+      });
       const keys = new SigningKeys({ sealer, clock: systemClock });
       const file = join(folder, "bootstrap.json");
       await bootstrap({ db, keys, file, baseUrl, clock: systemClock, log: silentLog });
@@ -156,7 +161,11 @@ test("a database that holds secrets is refused without their key, with another k
   const madeKey = readFileSync(secretKeyFile, "utf8").trim();
   const otherKey = "ab".repeat(32);
   const open = (...keys: string[]) =>
-    openSealer(db, { secretKeys: keys.length === 0 ? null : keys.map((key) => new Secret(key)), secretKeyFile });
+    openSealer(db, {
+      secretKeys: keys.length === 0 ? null : keys.map((key) => new Secret(key)),
+      secretKeyFile,
+      sealedColumns,
+    });
   await assert.rejects(open(otherKey), (error: Error) => {
     assert.match(
       error.message,

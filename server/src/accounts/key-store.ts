@@ -76,13 +76,3 @@ export async function markWithdrawn(
     .executeTakeFirst();
   return result.numUpdatedRows > 0n;
 }
-
-/** Replaces the sealed private half of a key. */
-export async function resealSigningKey(tx: Db, key: { id: string; sealed: string }): Promise<void> {
-  await tx.updateTable("signing_keys").set({ private_key_sealed: key.sealed }).where("id", "=", key.id).execute();
-}
-
-/** Replaces the sealed public half of a withdrawn key. */
-export async function resealWithdrawnKey(tx: Db, key: { id: string; sealed: string }): Promise<void> {
-  await tx.updateTable("signing_keys").set({ withdrawn_public_sealed: key.sealed }).where("id", "=", key.id).execute();
-}

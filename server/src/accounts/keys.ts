@@ -17,8 +17,6 @@ import {
   insertSigningKey,
   listSigningKeys,
   listWithdrawnKeys,
-  resealSigningKey,
-  resealWithdrawnKey,
   retireOtherKeys,
   type SigningKeyRow,
 } from "./key-store.ts";
@@ -50,9 +48,7 @@ export class SigningKeys {
     this.#clock = options.clock;
   }
 
-  /**
-   * Reads all keys and reseals private halves that an older secret key sealed. Throws `CannotStart` when they cannot be opened.
-   */
+  /** Reads all keys. Throws `CannotStart` when they cannot be opened. */
   async load(db: Db): Promise<void> {
     const load = ++this.#loadsBegun;
     const [rows, withdrawn] = [await listSigningKeys(db), await listWithdrawnKeys(db)];
@@ -65,14 +61,6 @@ export class SigningKeys {
     );
     const row = rows.find((candidate) => candidate.retired_at === null);
     this.#current = row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
-    for (const old of rows.filter((candidate) => this.#sealer.isOld(candidate.private_key_sealed))) {
-      const plain = this.#open(old);
-      await resealSigningKey(db, { id: old.id, sealed: this.#sealer.seal(plain, contextOf(old.id)) });
-    }
-    for (const { id, sealed } of withdrawn.filter((candidate) => this.#sealer.isOld(candidate.sealed))) {
-      const plain = this.#openWithdrawn(id, sealed);
-      await resealWithdrawnKey(db, { id, sealed: this.#sealer.seal(plain, withdrawnContextOf(id)) });
-    }
   }
 
   /** The key that signs new tokens. */
@@ -102,7 +90,7 @@ export class SigningKeys {
     const key = this.verifier(keyId);
     if (key === undefined) return null;
     const text = key.export({ type: "spki", format: "pem" }).toString();
-    return this.#sealer.seal(text, withdrawnContextOf(keyId));
+    return this.#sealer.seal(text, withdrawnKeyContext(keyId));
   }
 
   /** All public keys, including retired but not withdrawn ones. */
@@ -119,7 +107,7 @@ export class SigningKeys {
     await insertSigningKey(tx, {
       id,
       public_jwk: toJson(jwk),
-      private_key_sealed: this.#sealer.seal(text, contextOf(id)),
+      private_key_sealed: this.#sealer.seal(text, signingKeyContext(id)),
       created_at: new Date(this.#clock.now()),
     });
     const retired = await retireOtherKeys(tx, id, new Date(this.#clock.now()));
@@ -139,11 +127,11 @@ export class SigningKeys {
   }
 
   #open(row: SigningKeyRow): string {
-    return this.#openSealed(row.private_key_sealed, contextOf(row.id));
+    return this.#openSealed(row.private_key_sealed, signingKeyContext(row.id));
   }
 
   #openWithdrawn(id: string, sealed: string): string {
-    return this.#openSealed(sealed, withdrawnContextOf(id));
+    return this.#openSealed(sealed, withdrawnKeyContext(id));
   }
 
   #openSealed(sealed: string, context: string): string {
@@ -158,11 +146,13 @@ export class SigningKeys {
   }
 }
 
-function contextOf(keyId: string): string {
+/** The context with which the private half of a key is sealed. */
+export function signingKeyContext(keyId: string): string {
   return `signing_key:${keyId}`;
 }
 
-function withdrawnContextOf(keyId: string): string {
+/** The context with which the public half of a withdrawn key is sealed. */
+export function withdrawnKeyContext(keyId: string): string {
   return `withdrawn_signing_key:${keyId}`;
 }
 

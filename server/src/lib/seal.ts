@@ -52,9 +52,4 @@ export class Sealer {
     decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(-16));
     return new Secret(Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString("utf8"));
   }
-
-  /** True when another key than the first one sealed the text: it should be sealed again. */
-  isOld(sealed: string): boolean {
-    return sealed.split(".")[1] !== this.#keys[0]?.id;
-  }
 }

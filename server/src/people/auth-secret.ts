@@ -4,18 +4,16 @@ import { randomBytes } from "node:crypto";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
-import { insertSecret, secretSealed, updateSecret } from "./people-store.ts";
+import { insertSecret, secretSealed } from "./people-store.ts";
 
-const context = "person_secret";
+/** The context with which the secret is sealed. */
+export const authSecretContext = "person_secret";
 const bytes = 32;
 
-/** The secret, made when there is none; sealed anew when an older secret key had sealed it. */
+/** The secret, made when there is none. */
 export async function loadAuthSecret(db: Db, sealer: Sealer): Promise<Secret> {
-  const fresh = sealer.seal(randomBytes(bytes).toString("base64url"), context);
+  const fresh = sealer.seal(randomBytes(bytes).toString("base64url"), authSecretContext);
   // Of several platforms that start together, one is first, and all read what it wrote.
   await insertSecret(db, fresh);
-  const sealed = await secretSealed(db);
-  const secret = sealer.open(sealed, context);
-  if (sealer.isOld(sealed)) await updateSecret(db, sealer.seal(secret.reveal(), context));
-  return secret;
+  return sealer.open(await secretSealed(db), authSecretContext);
 }

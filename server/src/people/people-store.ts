@@ -24,11 +24,6 @@ export async function secretSealed(db: Db): Promise<string> {
   return must(row, "the secret of sessions was made").secret_sealed;
 }
 
-/** Replaces the sealed secret. */
-export async function updateSecret(db: Db, sealed: string): Promise<void> {
-  await db.updateTable("person_secret").set({ secret_sealed: sealed }).execute();
-}
-
 /** The person, or undefined. */
 export function personById(db: Db, id: string): Promise<PersonRow | undefined> {
   return db.selectFrom("people").selectAll().where("id", "=", id).executeTakeFirst();

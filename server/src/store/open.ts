@@ -12,6 +12,7 @@ import type { Foundation } from "./foundation.ts";
 import { migrate } from "./migrate.ts";
 import { Notifications } from "./notify.ts";
 import { startEmbedded } from "./postgres/embedded.ts";
+import { resealOld, type SealedColumn } from "./sealed-store.ts";
 import { openSealer } from "./secret-key.ts";
 import { watchClock } from "./watch-clock.ts";
 
@@ -31,10 +32,15 @@ export type OpenedStore = Foundation & { readonly counts: DatabaseCounts; readon
 /** Opens the store, which closes with the platform. Throws `CannotStart` with what to do. */
 export async function openStore(
   settings: StoreSettings,
-  parts: { readonly log: Log; readonly lifecycle: Lifecycle; readonly clock: SteadyClock },
+  parts: {
+    readonly log: Log;
+    readonly lifecycle: Lifecycle;
+    readonly clock: SteadyClock;
+    readonly sealedColumns: readonly SealedColumn[];
+  },
 ): Promise<OpenedStore> {
   const { dataDir, databaseConnections: connections, secretKeys, paths } = settings;
-  const { log, lifecycle, clock } = parts;
+  const { log, lifecycle, clock, sealedColumns } = parts;
   const lock = lockFolder(paths.lockFile);
   lifecycle.onClose("data folder", () => lock.release());
   const url = settings.databaseUrl ?? (await startOwn(settings, { ...parts, lock }));
@@ -48,7 +54,9 @@ export async function openStore(
   await migrate({ url, log });
   await databaseLock.announce();
   await watchClock(clock, { db, lifecycle, log });
-  const sealer = await openSealer(db, { secretKeys, secretKeyFile: paths.secretKeyFile });
+  const sealer = await openSealer(db, { secretKeys, secretKeyFile: paths.secretKeyFile, sealedColumns });
+  const resealed = await resealOld(db, sealer, sealedColumns);
+  if (resealed > 0) log.info({ resealed }, "encrypted secrets with the current secret key");
   const notifications = new Notifications({ url, log, clock });
   await notifications.start();
   lifecycle.onClose("notifications", () => notifications.stop());

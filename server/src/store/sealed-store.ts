@@ -1,24 +1,72 @@
-// Queries about sealed data: which secret keys the database needs.
-import { sql } from "kysely";
+// Sealed data of the database: which secret keys it needs, and its re-encryption after a rotation of the secret key. Each area
+// lists its own columns; `platform.ts` passes the lists to the store.
+import { sql, type Selectable } from "kysely";
+import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "./database.ts";
+import type { Tables } from "./tables.ts";
 
-/** Ids of all keys that sealed anything in the database. A sealed text is `v1.<key id>.…`, see lib/seal.ts. */
-export async function sealingKeyIds(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    select distinct split_part(sealed, '.', 2) as id
-      from (select private_key_sealed as sealed from signing_keys
-            union all select withdrawn_public_sealed from signing_keys where withdrawn_public_sealed is not null
-            union all select secret_sealed from git_credentials
-            union all select value_sealed from secrets
-            union all select docker_auth_sealed from apps where docker_auth_sealed is not null
-            union all select secret_sealed from webhook_secrets
-            union all select secret_sealed from git_hooks
-            union all select secret_sealed from audit_forwardings where secret_sealed is not null
-            union all select secret_sealed from person_secret) as everything
-    union
-    select distinct split_part(secret_sealed, '.', 2) from webhook_deliveries where secret_sealed is not null
-    union
-    select distinct split_part(webhook_secret_sealed, '.', 2) from runs where webhook_secret_sealed is not null
-     order by 1`.execute(db);
-  return rows.map((row) => row.id);
+/** A column of sealed texts (`v1.<key id>.…`, see lib/seal.ts). Null and empty ones are not sealed. */
+export type SealedColumn = {
+  readonly table: string;
+  readonly column: string;
+  /** Columns of the row that `contextOf` reads. */
+  readonly keys: readonly string[];
+  /** The context with which the text of a row was sealed. */
+  readonly contextOf: (row: object) => string;
+};
+
+const batchMax = 1_000;
+
+/** One row of an area's list. */
+export function sealedColumn<Table extends keyof Tables, Key extends keyof Selectable<Tables[Table]> & string>(
+  table: Table,
+  column: keyof Selectable<Tables[Table]> & string,
+  keys: readonly Key[],
+  contextOf: (row: Pick<Selectable<Tables[Table]>, Key>) => string,
+): SealedColumn {
+  return { table, column, keys, contextOf: contextOf as SealedColumn["contextOf"] };
+}
+
+/** Ids of all keys that sealed anything in the columns. */
+export async function sealingKeyIds(db: Db, columns: readonly SealedColumn[]): Promise<string[]> {
+  const ids = new Set<string>();
+  for (const { table, column } of columns) {
+    const { rows } = await sql<{ id: string }>`
+      select distinct split_part(${sql.ref(column)}, '.', 2) as id from ${sql.table(table)}
+       where ${sql.ref(column)} is not null and split_part(${sql.ref(column)}, '.', 2) <> ''`.execute(db);
+    for (const { id } of rows) ids.add(id);
+  }
+  return [...ids].sort();
+}
+
+/**
+ * Re-encrypts with the first key what an older key sealed, in batches; returns the number of texts. Safe to repeat, and concurrent
+ * changes win.
+ */
+export async function resealOld(db: Db, sealer: Sealer, columns: readonly SealedColumn[]): Promise<number> {
+  let total = 0;
+  for (const column of columns) {
+    for (let count = batchMax; count === batchMax; total += count) count = await resealBatch(db, sealer, column);
+  }
+  return total;
+}
+
+async function resealBatch(db: Db, sealer: Sealer, { table, column, keys, contextOf }: SealedColumn): Promise<number> {
+  const [current = ""] = sealer.keyIds();
+  const sealed = sql.ref(column);
+  const { rows } = await sql<{ place: string; sealed: string }>`
+    select ctid::text as place, ${sealed} as sealed, ${sql.join(["ctid", ...keys].map((key) => sql.ref(key)))}
+      from ${sql.table(table)}
+     where ${sealed} is not null and split_part(${sealed}, '.', 2) not in (${current}, '')
+     limit ${batchMax}`.execute(db);
+  const newer = rows.map((row) => {
+    const context = contextOf(row);
+    return sealer.seal(sealer.open(row.sealed, context).reveal(), context);
+  });
+  await sql`
+    update ${sql.table(table)} as changed set ${sealed} = given.newer
+      from unnest(${rows.map((row) => row.place)}::text[], ${rows.map((row) => row.sealed)}::text[], ${newer}::text[])
+           as given (place, sealed, newer)
+     where changed.ctid = given.place::tid and changed.${sealed} = given.sealed`.execute(db);
+  return rows.length;
 }

@@ -7,14 +7,18 @@ import { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { writeFileSafely } from "#lib/write-file.ts";
 import type { Db } from "./database.ts";
-import { sealingKeyIds } from "./sealed-store.ts";
+import { sealingKeyIds, type SealedColumn } from "./sealed-store.ts";
 
 /** The sealer for this database. Throws `CannotStart` when the database needs a key that is missing. */
 export async function openSealer(
   db: Db,
-  options: { secretKeys: readonly Secret[] | null; secretKeyFile: string },
+  options: {
+    readonly secretKeys: readonly Secret[] | null;
+    readonly secretKeyFile: string;
+    readonly sealedColumns: readonly SealedColumn[];
+  },
 ): Promise<Sealer> {
-  const needed = await sealingKeyIds(db);
+  const needed = await sealingKeyIds(db, options.sealedColumns);
   const given = options.secretKeys?.map((key) => key.reveal()) ?? readKeyFile(options.secretKeyFile);
   if (given === null && needed.length > 0) {
     throw new CannotStart(
