@@ -16,7 +16,7 @@ import { makeWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { isFolderTouched, judgePush, type Judgement, type PushedApp } from "./judge.ts";
-import type { Headers, RefUpdate } from "./push.ts";
+import type { RefUpdate } from "./push-bodies.ts";
 import {
   addDelivery,
   hookAt,
@@ -31,7 +31,7 @@ import {
   type PushedAppRow,
 } from "./push-store.ts";
 import { pushedApp } from "./pushed-app.ts";
-import { eventOf, readPush } from "./read-push.ts";
+import { eventOf, readPush, type Headers } from "./read-push.ts";
 
 /** The app in the path of a request. */
 export type AppRef = { readonly projectId: ProjectId; readonly appId: AppId };

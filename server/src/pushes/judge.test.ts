@@ -11,7 +11,7 @@ import {
   type BranchHead,
   type PushedApp,
 } from "./judge.ts";
-import type { RefUpdate } from "./push.ts";
+import type { RefUpdate } from "./push-bodies.ts";
 
 const app: PushedApp = {
   gitRepo: "acme/app",

@@ -1,6 +1,6 @@
 // Decides what a push means for an app: first from what the host says, later from what git says of the branch. Pure.
 import type { GitVerdict } from "@slipway/contract/words.ts";
-import type { RefUpdate } from "./push.ts";
+import type { RefUpdate } from "./push-bodies.ts";
 
 /** The settings of an app that decide about pushes. `gitPath` is normalized: `a/b`, or "" for the root. */
 export type PushedApp = {

@@ -55,19 +55,13 @@ const gitlabForm: Form = {
     ...{ state, target_url: url, description, name: `slipway/${appId}` },
   }),
 };
-const bitbucketStates = { pending: "INPROGRESS", success: "SUCCESSFUL", failure: "FAILED" } as const;
-const cloudForm: Form = {
+const bitbucketForm: Form = {
   path: ({ repository, commit }) => `/repositories/${repository}/commit/${commit}/statuses/build`,
-  states: { ...bitbucketStates, cancelled: "STOPPED" },
+  states: { pending: "INPROGRESS", success: "SUCCESSFUL", failure: "FAILED", cancelled: "STOPPED" },
   // Bitbucket's keys have at most 40 characters.
   fields: ({ appId, url, description }, state) => ({
     ...{ state, url, description, key: appId.replace(/^(?:dev-)?p-/, ""), name: `slipway/${appId}` },
   }),
-};
-const dataCenterForm: Form = {
-  ...cloudForm,
-  path: ({ repository, commit }) => `/projects/${repository.replace("/", "/repos/")}/commits/${commit}/builds`,
-  states: { ...bitbucketStates, cancelled: "CANCELLED" },
 };
 
 /** The kind of a well-known host, for pushes that no hook reported; undefined for all others. */
@@ -85,12 +79,11 @@ export function knownHostKind(host: string): GitHostKind | undefined {
 /** The request for a host of this kind. */
 export function statusRequest(kind: GitHostKind, receiver: Receiver, given: CommitStatus): StatusRequest {
   const { host, protocol } = receiver.source;
-  const isCloud = host === "bitbucket.org";
   const forms = {
     github: { form: hubForm, base: "/api/v3" },
     gitea: { form: hubForm, base: "/api/v1" },
     gitlab: { form: gitlabForm, base: "/api/v4" },
-    bitbucket: { form: isCloud ? cloudForm : dataCenterForm, base: "/rest/api/latest" },
+    bitbucket: { form: bitbucketForm, base: "/2.0" },
   } as const;
   const { form, base } = forms[kind];
   // The port of an ssh address is not that of the API.

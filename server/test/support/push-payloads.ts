@@ -140,23 +140,3 @@ export function bitbucketPush(changes: readonly { old: CloudSide | null; new: Cl
     },
   };
 }
-
-/** Bitbucket Data Center. */
-export function bitbucketServerPush(given: PushGiven = {}): Body {
-  const id = given.ref ?? "refs/heads/main";
-  return {
-    eventKey: "repo:refs_changed",
-    date: "2026-03-01T10:37:14+0100",
-    actor: { name: "ada", id: 3231, displayName: "Ada Example", slug: "ada", type: "NORMAL" },
-    repository: { slug: "app", id: 4, name: "app", scmId: "git", project: { key: "ACME", id: 2, name: "Acme" } },
-    changes: [
-      {
-        ref: { id, displayId: id.replace("refs/heads/", ""), type: "BRANCH" },
-        refId: id,
-        fromHash: given.before ?? before,
-        toHash: given.after ?? after,
-        type: given.after === zeros ? "DELETE" : "UPDATE",
-      },
-    ],
-  };
-}
