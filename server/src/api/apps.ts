@@ -1,21 +1,20 @@
 // Apps and their replicas.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import type { Apps, AppDetail, AppView } from "#apps/app.ts";
+import { appStatusOf, type Apps, type AppDetail } from "#apps/app.ts";
+import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
 import type { AppLifecycle } from "#apps/app-lifecycle.ts";
-import type { Containers, ContainerView } from "#apps/containers.ts";
 import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { RateLimit } from "#lib/rate-limit.ts";
-import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { appOf, projectOf, refOf, type Handler } from "./call.ts";
 import { showSettings } from "./settings.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
 
 type Parts = {
   readonly apps: Apps;
   readonly lifecycle: AppLifecycle;
-  readonly containers: Containers;
   readonly urls: () => Urls;
   readonly limit: RateLimit;
   /** Why the calls of an app wait; undefined: they do not. */
@@ -34,7 +33,7 @@ type Ids =
 
 /** Route handlers for apps and their replicas. */
 export function appHandlers(parts: Parts): Record<Ids, Handler> {
-  const { apps, lifecycle, containers, urls, limit, waitReason, clock } = parts;
+  const { apps, lifecycle, urls, limit, waitReason, clock } = parts;
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -82,24 +81,20 @@ export function appHandlers(parts: Parts): Record<Ids, Handler> {
     },
     async listContainers(call) {
       const now = clock.now();
-      return (await containers.list(projectOf(call), appOf(call))).map((container) => showContainer(container, now));
+      return (await apps.replicas(projectOf(call), appOf(call))).map((replica) => showContainer(replica, now));
     },
   };
 }
 
-function refOf(call: ApiCall): { readonly projectId: ProjectId; readonly appId: AppId } {
-  return { projectId: projectOf(call), appId: appOf(call) };
-}
-
-function showApp(app: AppView): z.infer<typeof answers.appList>[number] {
+function showApp(app: AppWithState): z.infer<typeof answers.appList>[number] {
   return {
-    id: app.appId,
+    id: shownAppId(app.id),
     name: app.name,
-    status: app.status,
-    createdAt: app.createdAt.toISOString(),
-    updatedAt: app.updatedAt.toISOString(),
-    autoDeployPausedAt: app.autoDeployPause?.at.toISOString() ?? null,
-    autoDeployPausedReason: app.autoDeployPause?.reason ?? null,
+    status: appStatusOf(app),
+    createdAt: app.created_at.toISOString(),
+    updatedAt: app.updated_at.toISOString(),
+    autoDeployPausedAt: app.auto_deploy_paused_at?.toISOString() ?? null,
+    autoDeployPausedReason: app.auto_deploy_paused_reason,
   };
 }
 
@@ -125,27 +120,32 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     gitBranch: settings.gitBranch,
     gitPath: settings.gitPath,
     internalEndpoint: appEndpoint(urls, projectId, app.name),
-    lastBuildStatus: app.latestBuild?.status ?? null,
-    lastBuildReason: app.latestBuild?.reason ?? null,
-    latestBuildId: app.latestBuild?.buildId ?? null,
-    liveBuildId: app.liveBuildId,
-    liveRelease: app.liveRelease,
+    lastBuildStatus: app.latest_status,
+    lastBuildReason: app.latest_reason,
+    latestBuildId: app.latest_build_id,
+    liveBuildId: app.live_build_id,
+    liveRelease: app.live_release,
     settings: showSettings(app),
   };
 }
 
-const containerStates = { starting: "PENDING", ready: "RUNNING", draining: "TERMINATING" } as const;
+const containerStates = {
+  starting: "PENDING",
+  ready: "RUNNING",
+  draining: "TERMINATING",
+  stopped: "TERMINATING",
+} as const;
 
-function showContainer(container: ContainerView, now: number): z.infer<typeof answers.containerList>[number] {
-  const startedAt = container.startedAt;
+function showContainer(container: ReplicaRow, now: number): z.infer<typeof answers.containerList>[number] {
+  const startedAt = container.started_at;
   // A Unix socket has no host.
   const host = container.address?.startsWith("unix:") ? null : (container.address?.replace(/:\d+$/, "") ?? null);
   return {
-    appId: container.appId,
-    projectId: container.projectId,
-    containerId: container.replicaId,
+    appId: shownAppId(container.app_id),
+    projectId: container.project_id,
+    containerId: container.id,
     containerState: containerStates[container.state],
-    timestamp: container.createdAt.toISOString(),
+    timestamp: container.created_at.toISOString(),
     containerStartTimestamp: startedAt?.toISOString() ?? null,
     containerTerminationTimestamp: null,
     containerRunningTimeMs: startedAt === null ? 0 : Math.max(0, now - startedAt.getTime()),
@@ -155,7 +155,7 @@ function showContainer(container: ContainerView, now: number): z.infer<typeof an
     containerIp: host,
     hardwareProvider: container.provider,
     region: container.region,
-    buildId: container.buildId,
+    buildId: container.build_id,
     isTerminating: container.state === "draining",
   };
 }

@@ -3,9 +3,10 @@ import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import { buildFields } from "@slipway/contract/release-routes.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
-import type { Builds, BuildView } from "#apps/builds.ts";
+import type { BuildRow } from "#apps/app-store.ts";
+import type { Builds } from "#apps/builds.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import { appOf, buildOf, projectOf, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { buildLogUrl, type Urls } from "./urls.ts";
@@ -55,21 +56,21 @@ function isEmpty(body: unknown): boolean {
   return body === undefined || body === null || JSON.stringify(body) === "{}";
 }
 
-function showBuild(build: BuildView): z.infer<typeof answers.build> {
+function showBuild(build: BuildRow): z.infer<typeof answers.build> {
   return {
-    id: build.buildId,
-    appId: build.appId,
+    id: build.id,
+    appId: shownAppId(build.app_id),
     number: build.number,
     cause: build.cause,
     status: build.status,
     reason: build.reason,
-    commit: build.commit,
-    commitMessage: build.commitMessage,
-    commitAuthor: build.commitAuthor,
+    commit: build.commit_sha,
+    commitMessage: build.commit_message,
+    commitAuthor: build.commit_author,
     branch: build.branch,
-    createdAt: build.createdAt.toISOString(),
-    updatedAt: build.updatedAt.toISOString(),
-    startedAt: build.startedAt?.toISOString() ?? null,
-    endedAt: build.endedAt?.toISOString() ?? null,
+    createdAt: build.created_at.toISOString(),
+    updatedAt: build.updated_at.toISOString(),
+    startedAt: build.started_at?.toISOString() ?? null,
+    endedAt: build.ended_at?.toISOString() ?? null,
   };
 }

@@ -52,6 +52,11 @@ export function appOf(call: ApiCall): AppId {
   return must(call.appId, "the route names an app");
 }
 
+/** The app in the path, with its project. */
+export function refOf(call: ApiCall): { readonly projectId: ProjectId; readonly appId: AppId } {
+  return { projectId: projectOf(call), appId: appOf(call) };
+}
+
 /** The name of the app in the path, which has its id, or only its name; undefined when the path names none. */
 export function appNameOf(request: FastifyRequest): string | undefined {
   const prefix = `${pathPart(request, "project_id")}-`;

@@ -2,9 +2,11 @@
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import { rollbackFields } from "@slipway/contract/release-routes.ts";
-import type { Releases, ReleaseView } from "#apps/releases.ts";
+import type { ReleaseRow } from "#apps/release-store.ts";
+import { trafficOf, type Releases } from "#apps/releases.ts";
+import type { Actor } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
-import { appOf, pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { pathPart, refOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 
 type Ids = "listReleases" | "getRelease" | "rollBack" | "resumeDeploys";
@@ -34,10 +36,6 @@ export function releaseHandlers({ releases }: { readonly releases: Releases }): 
   };
 }
 
-function refOf(call: ApiCall) {
-  return { projectId: projectOf(call), appId: appOf(call) };
-}
-
 /** The number in the path; `v3` is accepted as well as `3`. Throws `Fault("not_found")` for anything else. */
 function numberOf(call: ApiCall): number {
   const given = /^v?([1-9]\d{0,8})$/.exec(pathPart(call.request, "release") ?? "")?.[1];
@@ -45,24 +43,25 @@ function numberOf(call: ApiCall): number {
   return Number(given);
 }
 
-function showRelease(release: ReleaseView): z.infer<typeof answers.release> {
-  const { createdBy: by } = release;
+function showRelease(release: ReleaseRow): z.infer<typeof answers.release> {
+  const by = release.created_by as Actor | null;
   return {
     number: release.number,
-    id: release.releaseId,
+    id: release.id,
     state: release.state,
-    endReason: release.endReason,
-    trafficPercent: release.trafficPercent,
-    isStartable: release.isStartable,
+    endReason: release.end_reason,
+    trafficPercent: trafficOf(release),
+    // It took calls, and its artifact is kept.
+    isStartable: release.promoted_at !== null && release.collected_at === null,
     cause: release.cause,
     createdBy: by === null ? null : { type: by.type, id: by.id, name: by.name },
-    commit: release.commit,
-    commitMessage: release.commitMessage,
-    commitAuthor: release.commitAuthor,
+    commit: release.commit_sha,
+    commitMessage: release.commit_message,
+    commitAuthor: release.commit_author,
     branch: release.branch,
-    buildId: release.buildId,
-    createdAt: release.createdAt.toISOString(),
-    promotedAt: release.promotedAt?.toISOString() ?? null,
-    endedAt: release.endedAt?.toISOString() ?? null,
+    buildId: release.build_id,
+    createdAt: release.created_at.toISOString(),
+    promotedAt: release.promoted_at?.toISOString() ?? null,
+    endedAt: release.ended_at?.toISOString() ?? null,
   };
 }

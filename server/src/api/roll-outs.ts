@@ -5,7 +5,7 @@ import type { RollOuts, RollOutOrder } from "#apps/roll-outs.ts";
 import type { RollOutRow } from "#apps/roll-out-store.ts";
 import type { Conditions, ReleaseCondition } from "#deploy/worse.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
-import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { appOf, refOf, type ApiCall, type Handler } from "./call.ts";
 import { streamEvents, wantsEvents, type StreamParts } from "./event-stream.ts";
 
 type Parts = StreamParts & {
@@ -22,7 +22,6 @@ const lookMs = 500;
 /** Route handlers for roll-outs; a followed one takes over its connection. */
 export function rollOutHandlers(parts: Parts): Record<Ids, Handler> {
   const { rollOuts, conditionsOf } = parts;
-  const refOf = (call: ApiCall) => ({ projectId: projectOf(call), appId: appOf(call) });
   const shown = (call: ApiCall, row: RollOutRow): Answer => {
     const { release_id: next, from_release_id: old } = row;
     return show(row, conditionsOf(appOf(call), { old, next }));

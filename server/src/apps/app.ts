@@ -1,6 +1,5 @@
 // Creates and reads apps. A create writes the app, its first build and the audit row in one transaction.
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -16,9 +15,11 @@ import {
   noSuchApp,
   readApps,
   readAppSource,
+  readReplicas,
   type AppSource,
   type AppWithState,
   type BuildRow,
+  type ReplicaRow,
 } from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { readCreateRequest, type CreateRequest } from "./create-request.ts";
@@ -41,46 +42,19 @@ export type CreatedApp = {
   readonly status: BuildRow["status"];
 };
 
-export type AppStatus = "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED";
-
-/** An app in a list of the API. */
-export type AppView = {
-  readonly appId: AppId;
-  readonly name: string;
-  readonly status: AppStatus;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-  readonly latestBuild: {
-    readonly buildId: BuildId;
-    readonly status: BuildRow["status"];
-    /** The reason for its status, or what it waits for. */
-    readonly reason: string | null;
-  } | null;
-  readonly liveBuildId: BuildId | null;
-  /** The number of the release that takes calls. */
-  readonly liveRelease: number | null;
-  /** Since when and why pushes are not deployed; null: they are, if the app's settings say so. */
-  readonly autoDeployPause: { readonly at: Date; readonly reason: string } | null;
-};
-
 /** With the settings of the live release; before the first release, the settings known so far. */
-export type AppDetail = AppView & ShownSettings;
+export type AppDetail = AppWithState & ShownSettings;
 
 /** Projects have fewer apps; this only bounds the response. */
 const appsMax = 10_000;
+const replicasMax = 2000;
 
 /** Apps of projects. */
 export class Apps {
-  readonly #db: Db;
-  readonly #sealer: Sealer;
-  readonly #builds: Pick<BuildReceiver, "receiveBuild">;
-  readonly #providers: readonly string[];
+  readonly #options: AppsOptions;
 
   constructor(options: AppsOptions) {
-    this.#db = options.db;
-    this.#sealer = options.sealer;
-    this.#builds = options.builds;
-    this.#providers = options.providers;
+    this.#options = options;
   }
 
   /** Validates a create request without the repository, as far as possible. Throws `Fault("malformed" | "invalid")`. */
@@ -89,7 +63,7 @@ export class Apps {
     const { settings } = resolveSettings({
       body: request.fields,
       configToml: request.configToml,
-      providers: this.#providers,
+      providers: this.#options.providers,
     });
     return { request, name: settings.name };
   }
@@ -102,10 +76,10 @@ export class Apps {
   }): Promise<CreatedApp> {
     const { projectId, by } = given;
     const { request, name } = given.checked;
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#options.db.transaction().execute(async (tx) => {
       const appId = freeAppId(appIdOf(projectId, name), await idsOfName(tx, projectId, name));
       const dockerAuthSealed =
-        request.dockerAuth && this.#sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
+        request.dockerAuth && this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
       const isNew = await insertApp(tx, {
         ...{ id: appId, projectId, name, dockerAuthSealed },
         ...{ request: request.fields, configToml: request.configToml },
@@ -117,7 +91,7 @@ export class Apps {
         );
       }
       const build = { projectId, appId, cause: "create", by: by.actor } as const;
-      const { buildId, status } = await this.#builds.receiveBuild(tx, build);
+      const { buildId, status } = await this.#options.builds.receiveBuild(tx, build);
       await record(tx, {
         projectId,
         action: "app.create",
@@ -133,28 +107,33 @@ export class Apps {
   /** The id of the app with the name. Throws `Fault("not_found")`. */
   async resolve(projectId: ProjectId, name: string): Promise<AppId> {
     if (!appNameForm.test(name)) throw new Fault("not_found", "The project has no app with that id.");
-    const appId = await findApp(this.#db, projectId, name);
+    const appId = await findApp(this.#options.db, projectId, name);
     if (appId === undefined) throw noSuchApp(appIdOf(projectId, name));
     return appId;
   }
 
   /** All apps of a project, by name. */
-  async list(projectId: ProjectId): Promise<AppView[]> {
-    const rows = await readApps(this.#db, { projectId, limit: appsMax });
-    return rows.map(view);
+  async list(projectId: ProjectId): Promise<AppWithState[]> {
+    return await readApps(this.#options.db, { projectId, limit: appsMax });
   }
 
   /** One app. Throws `Fault("not_found" | "not_usable")`. */
   async get(projectId: ProjectId, appId: AppId): Promise<AppDetail> {
-    const [row] = await readApps(this.#db, { projectId, appId, limit: 1 });
-    const source = row === undefined ? undefined : await readAppSource(this.#db, appId);
+    const [row] = await readApps(this.#options.db, { projectId, appId, limit: 1 });
+    const source = row === undefined ? undefined : await readAppSource(this.#options.db, appId);
     if (row === undefined || source === undefined) throw noSuchApp(appId);
-    return { ...view(row), ...this.#settings(source) };
+    return { ...row, ...this.#settings(source) };
   }
 
   /** Throws `Fault("not_found")` when the app does not exist in the project. */
   async require(projectId: ProjectId, appId: AppId): Promise<void> {
-    if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
+    if (!(await hasApp(this.#options.db, projectId, appId))) throw noSuchApp(appId);
+  }
+
+  /** Its replicas that have not stopped, oldest first. Throws `Fault("not_found")`. */
+  async replicas(projectId: ProjectId, appId: AppId): Promise<ReplicaRow[]> {
+    await this.require(projectId, appId);
+    return await readReplicas(this.#options.db, { appId, limit: replicasMax });
   }
 
   #settings(source: AppSource): ShownSettings {
@@ -165,27 +144,9 @@ export class Apps {
       configToml: source.config_toml,
       release,
       latest: source.latest_settings === null ? null : releaseSettings(source.latest_settings),
-      providers: this.#providers,
+      providers: this.#options.providers,
     });
   }
-}
-
-function view(row: AppWithState): AppView {
-  const { latest_build_id: buildId, latest_status: status, latest_reason: reason } = row;
-  return {
-    appId: shownAppId(row.id),
-    name: row.name,
-    status: statusOf(row),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    latestBuild: buildId === null ? null : { buildId, status: must(status, "a build has a status"), reason },
-    liveBuildId: row.live_build_id,
-    liveRelease: row.live_release,
-    autoDeployPause:
-      row.auto_deploy_paused_at === null
-        ? null
-        : { at: row.auto_deploy_paused_at, reason: row.auto_deploy_paused_reason ?? "" },
-  };
 }
 
 /** The encryption context of an app's registry credentials. */
@@ -193,7 +154,8 @@ export function dockerAuthContext(appId: AppId): string {
   return `docker-auth:${appId}`;
 }
 
-function statusOf(row: AppWithState): AppStatus {
+/** A word for how the app does. */
+export function appStatusOf(row: AppWithState): "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED" {
   if (row.stopped_at !== null) return "STOPPED";
   if (row.live_build_id !== null) return "ACTIVE";
   if (row.latest_status === "pending" || row.latest_status === null) return "PENDING";

@@ -2,30 +2,10 @@
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
 import type { BuildReceiver, BuildRef, ReceivedBuild } from "./build-receiver.ts";
-
-type BuildStatus = BuildRow["status"];
-
-/** A build in the API. */
-export type BuildView = {
-  readonly buildId: BuildId;
-  readonly appId: AppId;
-  readonly number: number;
-  readonly cause: BuildRow["cause"];
-  readonly status: BuildStatus;
-  readonly reason: string | null;
-  readonly commit: string | null;
-  readonly commitMessage: string | null;
-  readonly commitAuthor: string | null;
-  readonly branch: string | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-  readonly startedAt: Date | null;
-  readonly endedAt: Date | null;
-};
 
 const buildsMax = 100;
 
@@ -40,21 +20,21 @@ export class Builds {
   }
 
   /** The newest 100 builds of an app, newest first. Throws `Fault("not_found")` when the app does not exist. */
-  async list(projectId: ProjectId, appId: AppId): Promise<BuildView[]> {
+  async list(projectId: ProjectId, appId: AppId): Promise<BuildRow[]> {
     const rows = await readBuilds(this.#db, { projectId, appId, limit: buildsMax });
     if (rows.length === 0 && !(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
-    return rows.map(view);
+    return rows;
   }
 
   /** One build. Throws `Fault("not_found")`. */
-  async get(ref: BuildRef): Promise<BuildView> {
+  async get(ref: BuildRef): Promise<BuildRow> {
     const [row] = await readBuilds(this.#db, { ...ref, limit: 1 });
     if (row === undefined) throw new Fault("not_found", `The app ${ref.appId} has no build ${ref.buildId}.`);
-    return view(row);
+    return row;
   }
 
   /** Requests cancellation, and returns the resulting build. Throws `Fault("not_found" | "conflict")`. */
-  async cancel(ref: BuildRef, by: By): Promise<BuildView> {
+  async cancel(ref: BuildRef, by: By): Promise<BuildRow> {
     await this.#db.transaction().execute(async (tx) => {
       const { status } = await this.#receiver.requestCancel(tx, ref);
       const changes = { status: { new: status === "cancelled" ? status : "asked to end" } };
@@ -92,10 +72,10 @@ export class Builds {
   }
 
   /** Adds a build of the same commit and settings. Throws `Fault("not_found" | "rate_limited")`. */
-  async rebuild(ref: BuildRef, by: By): Promise<{ readonly buildId: BuildId; readonly status: BuildStatus }> {
+  async rebuild(ref: BuildRef, by: By): Promise<ReceivedBuild> {
     return await this.#db.transaction().execute(async (tx) => {
-      const { buildId, status } = await this.#receiver.rebuild(tx, { ...ref, by: by.actor });
-      const changes = { buildId: { old: ref.buildId, new: buildId } };
+      const build = await this.#receiver.rebuild(tx, { ...ref, by: by.actor });
+      const changes = { buildId: { old: ref.buildId, new: build.buildId } };
       await record(tx, {
         projectId: ref.projectId,
         action: "build.rebuild",
@@ -103,30 +83,11 @@ export class Builds {
         resource: resourceOf(ref),
         changes,
       });
-      return { buildId, status };
+      return build;
     });
   }
 }
 
 function resourceOf(ref: BuildRef): { type: string; id: string; name: string } {
   return { type: "build", id: ref.buildId, name: shownAppId(ref.appId) };
-}
-
-function view(row: BuildRow): BuildView {
-  return {
-    buildId: row.id,
-    appId: shownAppId(row.app_id),
-    number: row.number,
-    cause: row.cause,
-    status: row.status,
-    reason: row.reason,
-    commit: row.commit_sha,
-    commitMessage: row.commit_message,
-    commitAuthor: row.commit_author,
-    branch: row.branch,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    startedAt: row.started_at,
-    endedAt: row.ended_at,
-  };
 }

@@ -1,10 +1,10 @@
 // Releases for the API: which ones there were and what became of them, going back to one, and resuming automatic deploys.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { Actor, By } from "#audit/actor.ts";
+import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -20,31 +20,6 @@ import type { BuildReceiver } from "./build-receiver.ts";
 import { makeLive, readEarlierRelease, readRelease, readReleases, type ReleaseRow } from "./release-store.ts";
 import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
 import { releaseSettings } from "./stored-settings.ts";
-
-/** A release in the API. */
-export type ReleaseView = {
-  readonly releaseId: ReleaseId;
-  readonly number: number;
-  readonly state: ReleaseRow["state"];
-  readonly endReason: string | null;
-  /** The share of the app's new calls that it gets, in percent. */
-  readonly trafficPercent: number;
-  /** It took calls, and its artifact is kept: the app can go back to it. */
-  readonly isStartable: boolean;
-  readonly cause: ReleaseRow["cause"];
-  /** Null for releases of earlier versions. */
-  readonly createdBy: Actor | null;
-  readonly commit: string | null;
-  readonly commitMessage: string | null;
-  readonly commitAuthor: string | null;
-  readonly branch: string | null;
-  readonly buildId: BuildId;
-  readonly createdAt: Date;
-  readonly promotedAt: Date | null;
-  readonly endedAt: Date | null;
-};
-
-export type ReleaseDetail = ReleaseView & { readonly settings: AppSettings };
 
 type AppRef = { readonly projectId: ProjectId; readonly appId: AppId };
 
@@ -68,22 +43,22 @@ export class Releases {
   async page(
     { projectId, appId }: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
-  ): Promise<{ readonly releases: readonly ReleaseView[]; readonly nextToken: string | null }> {
+  ): Promise<{ readonly releases: readonly ReleaseRow[]; readonly nextToken: string | null }> {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
     const before = nextToken === null ? null : tokens.read([appId], nextToken).number;
     const rows = await readReleases(this.#db, { appId, before, limit: pageSize + 1 });
-    const releases = rows.slice(0, pageSize).map(view);
+    const releases = rows.slice(0, pageSize);
     const last = releases.at(-1);
     const hasMore = rows.length > pageSize && last !== undefined;
     return { releases, nextToken: hasMore ? tokens.make([appId], { number: last.number }) : null };
   }
 
   /** One release. Throws `Fault("not_found" | "not_usable")`. */
-  async get({ projectId, appId }: AppRef, number: number): Promise<ReleaseDetail> {
+  async get({ projectId, appId }: AppRef, number: number): Promise<ReleaseRow & { readonly settings: AppSettings }> {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
     const row = await readRelease(this.#db, appId, number);
     if (row === undefined) throw noSuchRelease(appId, number);
-    return { ...view(row), settings: releaseSettings(row.settings) };
+    return { ...row, settings: releaseSettings(row.settings) };
   }
 
   /**
@@ -94,7 +69,7 @@ export class Releases {
   async rollBack(
     app: AppRef,
     { number, by }: { readonly number: number | null; readonly by: By },
-  ): Promise<ReleaseView> {
+  ): Promise<ReleaseRow> {
     const seen = await readLiveRelease(this.#db, app);
     return await this.#db.transaction().execute(async (tx) => {
       const row = await lockAppForChange(tx, app);
@@ -119,7 +94,7 @@ export class Releases {
         resource: { type: "app", id: app.appId, name: row.name },
         changes: { release: { old: from, new: target.number } },
       });
-      return view({ ...target, state: "live", end_reason: null, ended_at: null, share: null });
+      return { ...target, state: "live", end_reason: null, ended_at: null, share: null };
     });
   }
 
@@ -186,28 +161,8 @@ function noSuchRelease(appId: AppId, number: number): Fault {
   return new Fault("not_found", `The app ${appId} has no release v${number}.`);
 }
 
-function trafficOf({ state, share }: ReleaseRow): number {
+/** The share of the app's new calls that it gets, in percent. */
+export function trafficOf({ state, share }: ReleaseRow): number {
   if (state === "live") return 100 - (share ?? 0);
   return state === "rolling_out" ? (share ?? 0) : 0;
-}
-
-function view(row: ReleaseRow): ReleaseView {
-  return {
-    releaseId: row.id,
-    number: row.number,
-    state: row.state,
-    endReason: row.end_reason,
-    trafficPercent: trafficOf(row),
-    isStartable: row.promoted_at !== null && row.collected_at === null,
-    cause: row.cause,
-    createdBy: row.created_by as Actor | null,
-    commit: row.commit_sha,
-    commitMessage: row.commit_message,
-    commitAuthor: row.commit_author,
-    branch: row.branch,
-    buildId: row.build_id,
-    createdAt: row.created_at,
-    promotedAt: row.promoted_at,
-    endedAt: row.ended_at,
-  };
 }

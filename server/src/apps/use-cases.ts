@@ -7,7 +7,6 @@ import { AppLifecycle } from "./app-lifecycle.ts";
 import { Attempts } from "./attempts.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { Builds } from "./builds.ts";
-import { Containers } from "./containers.ts";
 import { Credentials } from "./credentials.ts";
 import { ProjectList } from "./project-list.ts";
 import { Releases } from "./releases.ts";
@@ -21,7 +20,6 @@ export type UseCases = {
   readonly settingsChanges: SettingsChanges;
   readonly builds: Builds;
   readonly releases: Releases;
-  readonly containers: Containers;
   readonly rollOuts: RollOuts;
   readonly secrets: Secrets;
   readonly credentials: Credentials;
@@ -50,7 +48,6 @@ export function useCases(options: {
     settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
-    containers: new Containers({ db }),
     rollOuts: new RollOuts({ db, clock }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
