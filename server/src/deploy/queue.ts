@@ -56,21 +56,23 @@ export class BuildQueue {
   readonly #leases: Leases<"builds">;
   readonly #loop: Loop;
   readonly #running = new Map<BuildId, RunningBuild>();
-  #unlisten: (() => void) | undefined;
   /** When unused artifacts are to be removed, on the monotonic clock. */
   #tidyAtMs = Number.NEGATIVE_INFINITY;
   #tidiedAtMs = Number.NEGATIVE_INFINITY;
   #tidying: Promise<void> | undefined;
 
   constructor(options: BuildQueueOptions) {
-    const { db, log, clock } = options;
+    const { db, log, clock, notifications } = options;
     this.#options = options;
     this.#leases = new Leases({
       ...{ db, log, clock, table: "builds" },
       holder: `builds-${options.instanceId ?? randomUUID()}`,
       leaseMs: options.leaseMs ?? leaseMsDefault,
     });
-    this.#loop = new Loop({ name: "builds", turn: () => this.#turn(), intervalMs, log, clock });
+    this.#loop = new Loop({
+      ...{ name: "builds", turn: () => this.#turn(), intervalMs, log, clock },
+      listen: (nudge) => notifications.listen("builds", nudge),
+    });
   }
 
   /** Number of builds in progress here. */
@@ -80,10 +82,8 @@ export class BuildQueue {
 
   /** Checks whether sources can be fetched, and starts working. */
   async start(): Promise<void> {
-    const { notifications, source } = this.#options;
-    await source.check();
+    await this.#options.source.check();
     if (this.#options.instanceId !== undefined) await this.#leases.endEarlier();
-    this.#unlisten = notifications.listen("builds", () => this.#loop.nudge());
     this.#loop.start();
   }
 
@@ -95,7 +95,6 @@ export class BuildQueue {
 
   /** Resolves when no build is in progress any more. */
   async stop(): Promise<void> {
-    this.#unlisten?.();
     await this.#loop.stop();
     const running = [...this.#running.values()];
     for (const { control } of running) control.abort(new BuildStopped("stopping"));

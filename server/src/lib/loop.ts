@@ -7,6 +7,8 @@ export type LoopOptions = {
   readonly name: string;
   /** One turn. A rejection is logged, and the loop continues at the next interval. */
   readonly turn: (signal: AbortSignal) => Promise<void>;
+  /** Calls `nudge` when there may be something to do, until the returned function is called. */
+  readonly listen?: (nudge: () => void) => () => void;
   /** The longest time between two turns. */
   readonly intervalMs: number;
   /** Skips turns while the clock may be far off, for turns that change things for good by the time of day. */
@@ -23,6 +25,7 @@ export class Loop {
   #wake: (() => void) | undefined;
   #nudged = false;
   #running: Promise<void> | undefined;
+  #unlisten: (() => void) | undefined;
 
   constructor(options: LoopOptions) {
     this.#options = options;
@@ -30,6 +33,7 @@ export class Loop {
   }
 
   start(): void {
+    this.#unlisten ??= this.#options.listen?.(() => this.nudge());
     this.#running ??= this.#run();
   }
 
@@ -40,6 +44,7 @@ export class Loop {
   }
 
   async stop(): Promise<void> {
+    this.#unlisten?.();
     this.#abort.abort(new Error(`loop ${this.#options.name} stopped`));
     this.#wake?.();
     await this.#running;

@@ -10,8 +10,7 @@ import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import { judgeApp } from "./judge.ts";
-import { addDelivery, polledApps, putHead, type PolledApp, type PushedAppRow } from "./push-store.ts";
-import { pushedApp } from "./pushed-app.ts";
+import { addDelivery, pushedApp, putHead, readPushedApps, type PushedAppRow } from "./push-store.ts";
 
 export type BranchPollParts = {
   readonly db: Db;
@@ -35,37 +34,29 @@ const turnMsMax = 15_000;
 /** A repository that fails this often in a row has its apps told. */
 const toldFailures = 3;
 
-/** Call `start()` once; `stop()` ends what is under way. */
+/** Call `loop.start()` once; `loop.stop()` ends what is under way. */
 export class BranchPoll {
   readonly #parts: BranchPollParts;
-  readonly #loop: Loop;
+  readonly loop: Loop;
   /** As many wait as there are repositories. */
   readonly #gate = new Gate({ max: atOnceMax, waitingMax: Number.POSITIVE_INFINITY });
   readonly #paces = new Map<string, Pace>();
   /** Those of the last turn; null: there was none. */
   #apps: ReadonlySet<AppId> | null = null;
-  #unlisten: (() => void) | undefined;
 
   constructor(parts: BranchPollParts) {
-    const { pollMs, clock, log } = parts;
+    const { pollMs, clock, log, notifications } = parts;
     this.#parts = parts;
-    const intervalMs = Math.min(pollMs / 4, turnMsMax);
-    this.#loop = new Loop({ name: "branches", turn: (signal) => this.#turn(signal), intervalMs, clock, log });
-  }
-
-  start(): void {
-    // An app may have been started or resumed.
-    this.#unlisten = this.#parts.notifications.listen("apps", () => this.#loop.nudge());
-    this.#loop.start();
-  }
-
-  async stop(): Promise<void> {
-    this.#unlisten?.();
-    await this.#loop.stop();
+    this.loop = new Loop({
+      ...{ name: "branches", intervalMs: Math.min(pollMs / 4, turnMsMax), clock, log },
+      turn: (signal) => this.#turn(signal),
+      // An app may have been started or resumed.
+      listen: (nudge) => notifications.listen("apps", nudge),
+    });
   }
 
   async #turn(signal: AbortSignal): Promise<void> {
-    const apps = (await polledApps(this.#parts.db)).filter((row) => judgeApp(pushedApp(row)) === null);
+    const apps = (await readPushedApps(this.#parts.db)).filter((row) => judgeApp(pushedApp(row)) === null);
     const repositories = Map.groupBy(apps, repositoryOf);
     for (const key of this.#paces.keys()) if (!repositories.has(key)) this.#paces.delete(key);
     const due = [...repositories].filter(([key, group]) => this.#isDue(key, group));
@@ -73,7 +64,7 @@ export class BranchPoll {
     await Promise.all(due.map(([key, group]) => this.#gate.run(() => this.#ask(key, group, signal))));
   }
 
-  #isDue(key: string, group: readonly PolledApp[]): boolean {
+  #isDue(key: string, group: readonly PushedAppRow[]): boolean {
     const { clock, pollMs } = this.#parts;
     const nowMs = clock.monotonicMs();
     // Started or resumed; a new app has just been read by its first build.
@@ -87,7 +78,7 @@ export class BranchPoll {
   }
 
   /** Never rejects. */
-  async #ask(key: string, group: readonly PolledApp[], signal: AbortSignal): Promise<void> {
+  async #ask(key: string, group: readonly PushedAppRow[], signal: AbortSignal): Promise<void> {
     const { clock, log, remote } = this.#parts;
     const [first] = group;
     const pace = this.#paces.get(key);
@@ -111,7 +102,7 @@ export class BranchPoll {
     }
   }
 
-  async #compare(app: PolledApp, commit: string | undefined): Promise<void> {
+  async #compare(app: PushedAppRow, commit: string | undefined): Promise<void> {
     const { gitBranch, gitPath } = pushedApp(app);
     const seen = app.branch === gitBranch ? app.seen_sha : null;
     if (commit === undefined || commit === seen || app.has_waiting || (seen === null && app.is_reading)) return;
@@ -125,7 +116,7 @@ export class BranchPoll {
     });
   }
 
-  async #add(app: PolledApp, found: Pick<Parameters<typeof addDelivery>[1], "verdict" | "reason">): Promise<void> {
+  async #add(app: PushedAppRow, found: Pick<Parameters<typeof addDelivery>[1], "verdict" | "reason">): Promise<void> {
     const delivery = { ...found, id: newGitDeliveryId(), app_id: app.id, event: "poll" };
     await this.#parts.db.transaction().execute((tx) => addDelivery(tx, delivery));
     this.#parts.onDelivery();
@@ -142,6 +133,8 @@ export function waitMs(
 }
 
 /** Apps of one repository share an answer, but what a project's credential shows is for its own apps. */
-export function repositoryOf(app: Pick<PolledApp, "has_credentials" | "project_id"> & PushedAppRow): string {
+export function repositoryOf(
+  app: Parameters<typeof pushedApp>[0] & Pick<PushedAppRow, "project_id" | "has_credentials">,
+): string {
   return `${app.has_credentials ? app.project_id : ""} ${pushedApp(app).gitRepo}`;
 }

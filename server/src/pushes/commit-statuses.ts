@@ -7,7 +7,7 @@ import { backoffMs } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
-import { Loop } from "#lib/loop.ts";
+import { Loop, type LoopOptions } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
@@ -37,74 +37,58 @@ const timeoutMs = 10_000;
 const triesMax = 6;
 const retries = { firstMs: 2_000, factor: 4, msMax: 600_000, jitter: 0.2 } as const;
 
-/** Call `start()` once; `stop()` waits for the requests under way, which have a timeout. */
-export class CommitStatuses {
-  readonly #parts: CommitStatusParts;
-  readonly #loop: Loop;
-  #unlisten: (() => void) | undefined;
+/** Stopping it waits for the requests under way, which have a timeout. */
+export function commitStatuses(parts: CommitStatusParts): Loop {
+  const { db, clock, log, notifications } = parts;
+  const turn = async (): Promise<void> => {
+    const builds = await unreportedBuilds(db, atOnceMax);
+    await Promise.all(builds.map((build) => report(parts, build)));
+    if (builds.length === atOnceMax) loop.nudge();
+  };
+  const listen: LoopOptions["listen"] = (nudge) => notifications.listen("builds", nudge);
+  const loop = new Loop({ name: "commit statuses", turn, listen, intervalMs, clock, log });
+  return loop;
+}
 
-  constructor(parts: CommitStatusParts) {
-    const { clock, log } = parts;
-    this.#parts = parts;
-    this.#loop = new Loop({ name: "commit statuses", turn: () => this.#turn(), intervalMs, clock, log });
+async function report(parts: CommitStatusParts, build: UnreportedBuild): Promise<void> {
+  const { db, clock } = parts;
+  const state = stateOf(build.status);
+  const told = await tell(parts, build, state);
+  if (told === "told") return await noteReport(db, build.id, { reported: state, isLast: state !== "pending" });
+  const tries = build.reportTries + 1;
+  const failure = told === null ? null : told.reason;
+  if (told === null || !told.mayRetry || tries >= triesMax) {
+    return await noteReport(db, build.id, { reported: build.reported, failure, isLast: true });
   }
+  const retryAt = new Date(clock.now() + backoffMs(retries, tries, clock.random()));
+  await noteReport(db, build.id, { reported: build.reported, failure, tries, retryAt, isLast: false });
+}
 
-  start(): void {
-    this.#unlisten = this.#parts.notifications.listen("builds", () => this.#loop.nudge());
-    this.#loop.start();
-  }
-
-  async stop(): Promise<void> {
-    this.#unlisten?.();
-    await this.#loop.stop();
-  }
-
-  async #turn(): Promise<void> {
-    const builds = await unreportedBuilds(this.#parts.db, atOnceMax);
-    await Promise.all(builds.map((build) => this.#report(build)));
-    if (builds.length === atOnceMax) this.#loop.nudge();
-  }
-
-  async #report(build: UnreportedBuild): Promise<void> {
-    const { db, clock } = this.#parts;
-    const state = stateOf(build.status);
-    const told = await this.#tell(build, state);
-    if (told === "told") return await noteReport(db, build.id, { reported: state, isLast: state !== "pending" });
-    const tries = build.reportTries + 1;
-    const failure = told === null ? null : told.reason;
-    if (told === null || !told.mayRetry || tries >= triesMax) {
-      return await noteReport(db, build.id, { reported: build.reported, failure, isLast: true });
-    }
-    const retryAt = new Date(clock.now() + backoffMs(retries, tries, clock.random()));
-    await noteReport(db, build.id, { reported: build.reported, failure, tries, retryAt, isLast: false });
-  }
-
-  /** Null: there is no token, or no host that is known to take statuses. */
-  async #tell(
-    build: UnreportedBuild,
-    state: StatusState,
-  ): Promise<"told" | { reason: string; mayRetry: boolean } | null> {
-    const { remote, findCredential, client, pages } = this.#parts;
-    const source = remote.urlOf(build.gitRepo);
-    if (!source.ok || source.value.host === "") return null;
-    const kind = build.host ?? knownHostKind(source.value.host);
-    const credential = kind === undefined ? null : await findCredential(build.projectId, source.value.host);
-    if (kind === undefined || credential?.kind !== "token") return null;
-    const { url, headers, body } = statusRequest(
-      kind,
-      { source: source.value, credential },
-      {
-        ...{ appId: build.appId, repository: build.gitRepo, commit: build.commit, state },
-        url: state === "success" ? pages.appEndpoint(build.projectId, build.appName) : pages.buildPage(build),
-        description: descriptionOf(build, state),
-      },
-    );
-    const answer = await client.post(url, { headers, body, timeoutMs, answerBytesMax: 0 });
-    if (answer.kind === "failed") return { reason: answer.reason, mayRetry: true };
-    if (answer.status >= 200 && answer.status < 300) return "told";
-    const isTheirs = answer.status >= 500 || answer.status === 429;
-    return { reason: `${source.value.host} answered ${answer.status}`, mayRetry: isTheirs };
-  }
+/** Null: there is no token, or no host that is known to take statuses. */
+async function tell(
+  { remote, findCredential, client, pages }: CommitStatusParts,
+  build: UnreportedBuild,
+  state: StatusState,
+): Promise<"told" | { reason: string; mayRetry: boolean } | null> {
+  const source = remote.urlOf(build.gitRepo);
+  if (!source.ok || source.value.host === "") return null;
+  const kind = build.host ?? knownHostKind(source.value.host);
+  const credential = kind === undefined ? null : await findCredential(build.projectId, source.value.host);
+  if (kind === undefined || credential?.kind !== "token") return null;
+  const { url, headers, body } = statusRequest(
+    kind,
+    { source: source.value, credential },
+    {
+      ...{ appId: build.appId, repository: build.gitRepo, commit: build.commit, state },
+      url: state === "success" ? pages.appEndpoint(build.projectId, build.appName) : pages.buildPage(build),
+      description: descriptionOf(build, state),
+    },
+  );
+  const answer = await client.post(url, { headers, body, timeoutMs, answerBytesMax: 0 });
+  if (answer.kind === "failed") return { reason: answer.reason, mayRetry: true };
+  if (answer.status >= 200 && answer.status < 300) return "told";
+  const isTheirs = answer.status >= 500 || answer.status === 429;
+  return { reason: `${source.value.host} answered ${answer.status}`, mayRetry: isTheirs };
 }
 
 function stateOf(status: BuildState): StatusState {

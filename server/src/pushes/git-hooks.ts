@@ -19,9 +19,9 @@ import { isFolderTouched, judgePush, type Judgement, type PushedApp } from "./ju
 import type { RefUpdate } from "./push-bodies.ts";
 import {
   addDelivery,
-  hookAt,
   listDeliveries,
   noteReceived,
+  pushedApp,
   putHook,
   readDelivery,
   readHook,
@@ -30,7 +30,6 @@ import {
   type HookRow,
   type PushedAppRow,
 } from "./push-store.ts";
-import { pushedApp } from "./pushed-app.ts";
 import { eventOf, readPush, type Headers } from "./read-push.ts";
 
 /** The app in the path of a request. */
@@ -92,7 +91,7 @@ export class GitHooks {
   /** The hook of an app, without its secret. Throws `Fault("not_found")`. */
   async get(app: AppRef): Promise<HookRow> {
     await this.#appOf(this.#db, app);
-    const hook = await readHook(this.#db, app.appId);
+    const hook = await readHook(this.#db, "app_id", app.appId);
     if (hook !== undefined) return hook;
     throw new Fault("not_found", "The app has no hook address yet; POST to this path makes one.");
   }
@@ -147,7 +146,7 @@ export class GitHooks {
   async admit(address: string, client: string): Promise<HookRow> {
     const refusal = this.#strangers.refusal(client);
     if (refusal !== null) throw refusal;
-    const hook = addressForm.test(address) ? await hookAt(this.#db, address) : undefined;
+    const hook = addressForm.test(address) ? await readHook(this.#db, "address", address) : undefined;
     if (hook === undefined) {
       this.#strangers.tryTake(client);
       throw new Fault("not_found", "There is no hook with this address.");

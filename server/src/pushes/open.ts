@@ -7,7 +7,7 @@ import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { BranchPoll } from "./branch-poll.ts";
-import { CommitStatuses, type PushPages } from "./commit-statuses.ts";
+import { commitStatuses, type PushPages } from "./commit-statuses.ts";
 import { GitHooks } from "./git-hooks.ts";
 import { PushJudge } from "./push-judge.ts";
 
@@ -41,14 +41,16 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const remote = new GitRemote({ git, urlTemplate, bytesMax, sourcesDir: paths.sourcesDir, findCredential, clock });
   const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
   const judge = new PushJudge({ ...parts, remote });
-  const onDelivery = (): void => judge.nudge();
-  const loops = [judge, new CommitStatuses({ ...parts, client, remote })];
+  const onDelivery = (): void => judge.loop.nudge();
   const poll = new BranchPoll({ ...parts, remote, onDelivery, pollMs: gitPollSeconds * 1000 });
+  const loops = [commitStatuses({ ...parts, client, remote }), ...(gitPollSeconds > 0 ? [poll.loop] : [])];
   return {
     gitHooks: new GitHooks({ ...parts, onDelivery }),
     async start() {
       await remote.clean();
-      for (const loop of gitPollSeconds > 0 ? [...loops, poll] : loops) {
+      judge.loop.start();
+      lifecycle.onClose("pushes", () => judge.stop());
+      for (const loop of loops) {
         loop.start();
         lifecycle.onClose("pushes", () => loop.stop());
       }

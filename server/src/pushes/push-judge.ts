@@ -16,14 +16,13 @@ import type { Notifications } from "#store/notify.ts";
 import { areTouched, judgeApp, judgeHead, type BranchHead, type Judgement } from "./judge.ts";
 import {
   decideDeliveries,
+  pushedApp,
   putHead,
-  readBranchHead,
   readPushedApp,
   waitingDeliveries,
   type GitDeliveryRow,
   type PushedAppRow,
 } from "./push-store.ts";
-import { pushedApp } from "./pushed-app.ts";
 
 export type PushJudgeParts = {
   readonly db: Db;
@@ -47,34 +46,26 @@ const waitingMax = 1_000;
 const intervalMs = 5_000;
 const patience = { firstMs: 500, factor: 4, msMax: 5_000, jitter: 0.2, triesMax: 3 } as const;
 
-/** Call `start()` once; `stop()` leaves what has no verdict yet to the next start. */
+/** Call `loop.start()` once; `stop()` leaves what has no verdict yet to the next start. */
 export class PushJudge {
   readonly #parts: PushJudgeParts;
-  readonly #loop: Loop;
+  readonly loop: Loop;
   readonly #running = new Map<AppId, Promise<void>>();
   readonly #stopping = new AbortController();
-  #unlisten: (() => void) | undefined;
 
   constructor(parts: PushJudgeParts) {
-    const { clock, log } = parts;
+    const { clock, log, notifications } = parts;
     this.#parts = parts;
-    this.#loop = new Loop({ name: "pushes", turn: () => this.#turn(), intervalMs, clock, log });
-  }
-
-  start(): void {
-    // Deliveries of a stopped app wait for its start.
-    this.#unlisten = this.#parts.notifications.listen("apps", () => this.nudge());
-    this.#loop.start();
-  }
-
-  nudge(): void {
-    this.#loop.nudge();
+    this.loop = new Loop({
+      ...{ name: "pushes", turn: () => this.#turn(), intervalMs, clock, log },
+      // Deliveries of a stopped app wait for its start.
+      listen: (nudge) => notifications.listen("apps", nudge),
+    });
   }
 
   async stop(): Promise<void> {
-    this.#unlisten?.();
     this.#stopping.abort(new Error("the platform is stopping"));
-    await this.#loop.stop();
+    await this.loop.stop();
     await Promise.all(this.#running.values());
   }
 
@@ -95,7 +86,7 @@ export class PushJudge {
       const one = { row, deliveries };
       const head = judgeApp(pushedApp(row)) === null ? await this.#readHead(one) : null;
       await this.#decide(one, head);
-      this.#loop.nudge();
+      this.loop.nudge();
     } catch (error) {
       if (!this.#stopping.signal.aborted) log.error({ err: error, appId }, "a push could not be judged");
     } finally {
@@ -113,10 +104,11 @@ export class PushJudge {
     if (!heads.ok) return heads;
     const commit = heads.value.get(gitBranch);
     if (commit === undefined) return { ok: false, reason: `${gitRepo} has no branch ${gitBranch}` };
-    const { head, builtCommit } = await readBranchHead(db, row.id);
-    const same = head?.same_sha ?? builtCommit;
+    // A build may have read its commit since.
+    const { built_sha: builtCommit, seen_sha, same_sha } = (await readPushedApp(db, row.id)) ?? row;
+    const same = same_sha ?? builtCommit;
     const isReplay = deliveries.some((one) => one.replay_of !== null);
-    const isSeen = !isReplay && (commit === head?.seen_sha || commit === builtCommit);
+    const isSeen = !isReplay && (commit === seen_sha || commit === builtCommit);
     const told = deliveries.find((one) => one.commit_sha === commit && one.message !== null);
     const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
     const said = { commit, message: told?.message ?? "", author: told?.author ?? "", isSeen, isTouched, same };

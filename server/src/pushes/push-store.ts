@@ -1,24 +1,38 @@
-// Queries on hook addresses, on deliveries of push events, and on the newest commits of branches.
-import { sql, type Insertable, type Selectable } from "kysely";
+// Queries on the apps that are pushed to, on hook addresses, on deliveries of push events, and on the newest commits of branches.
+import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
+import { appFields } from "@slipway/contract/app-fields.ts";
 import type { GitVerdict } from "@slipway/contract/words.ts";
+import { requestedSource } from "#apps/settings.ts";
+import { checkFolder } from "#deploy/sources/git-url.ts";
 import type { AppId, BuildId, GitDeliveryId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { AppsTable, GitDeliveriesTable, GitHeadsTable, GitHooksTable } from "#store/tables.ts";
+import type { PushedApp } from "./judge.ts";
 
 export type HookRow = Selectable<GitHooksTable>;
 export type GitDeliveryRow = Selectable<GitDeliveriesTable>;
 export type HeadRow = Selectable<GitHeadsTable>;
-/** The columns of an app that decide about pushes. */
-export type PushedAppRow = Pick<Selectable<AppsTable>, (typeof appColumns)[number]> & {
+/** The columns of an app that decide about pushes, and what was seen and built of its branch so far. */
+export type PushedAppRow = Pick<
+  Selectable<AppsTable>,
+  "id" | "project_id" | "name" | "request" | "stopped_at" | "auto_deploy_paused_reason"
+> & {
   /** The branch of the latest build; it counts when nobody has set one. */
   readonly usual_branch: string | null;
+  /** When a signed delivery arrived last. */
+  readonly received_at: Date | null;
+  readonly branch: string | null;
+  readonly seen_sha: string | null;
+  readonly same_sha: string | null;
+  /** Of the latest build that was not cancelled; `is_reading`: a build is about to find its commit. */
+  readonly built_sha: string | null;
+  readonly is_reading: boolean;
+  readonly has_waiting: boolean;
+  readonly has_credentials: boolean;
 };
 
 /** Older deliveries of an app are removed as new ones come. */
 const deliveriesMax = 200;
-const usualBranch = sql<string | null>`(select settings ->> 'gitBranch' from builds
-  where app_id = apps.id and settings is not null order by number desc limit 1)`;
-const appColumns = ["id", "project_id", "name", "request", "stopped_at", "auto_deploy_paused_reason"] as const;
 
 /** An app that is not being removed; with `isLocked`, its row is locked. */
 export async function readPushedApp(
@@ -26,23 +40,54 @@ export async function readPushedApp(
   appId: AppId,
   { isLocked = false }: { readonly isLocked?: boolean } = {},
 ): Promise<PushedAppRow | undefined> {
-  const query = db
-    .selectFrom("apps")
-    .select(appColumns)
-    .select(usualBranch.as("usual_branch"))
-    .where("id", "=", appId)
-    .where("deleting_at", "is", null);
-  return await (isLocked ? query.forUpdate() : query).executeTakeFirst();
+  const [row] = await selectApps(db, isLocked ? sql`apps.id = ${appId} for update of apps` : sql`apps.id = ${appId}`);
+  return row;
 }
 
-/** The hook of an app. No locks. */
-export async function readHook(db: Db, appId: AppId): Promise<HookRow | undefined> {
-  return await db.selectFrom("git_hooks").selectAll().where("app_id", "=", appId).executeTakeFirst();
+/** All apps that are not stopped. No locks. */
+export async function readPushedApps(db: Db): Promise<PushedAppRow[]> {
+  return await selectApps(db, sql`apps.stopped_at is null order by apps.id`);
 }
 
-/** The hook with this address. No locks. */
-export async function hookAt(db: Db, address: string): Promise<HookRow | undefined> {
-  return await db.selectFrom("git_hooks").selectAll().where("address", "=", address).executeTakeFirst();
+async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedAppRow[]> {
+  const { rows } = await sql<PushedAppRow>`
+    select apps.id, apps.project_id, apps.name, apps.request, apps.stopped_at, apps.auto_deploy_paused_reason,
+           (select settings ->> 'gitBranch' from builds where app_id = apps.id and settings is not null
+             order by number desc limit 1) as usual_branch,
+           hook.received_at, head.branch, head.seen_sha, head.same_sha,
+           (select commit_sha from builds where app_id = apps.id and commit_sha is not null and status <> 'cancelled'
+             order by number desc limit 1) as built_sha,
+           exists (select from builds where app_id = apps.id and ended_at is null and commit_sha is null) as is_reading,
+           exists (select from git_deliveries where app_id = apps.id and verdict = 'waiting') as has_waiting,
+           exists (select from git_credentials where project_id = apps.project_id) as has_credentials
+      from apps
+      left join git_hooks hook on hook.app_id = apps.id
+      left join git_heads head on head.app_id = apps.id
+     where apps.deleting_at is null and ${where}`.execute(db);
+  return rows;
+}
+
+/** The settings of a row, which were validated when they were stored; all of them come from requests to the API. */
+export function pushedApp(
+  row: Pick<PushedAppRow, "request" | "usual_branch" | "stopped_at" | "auto_deploy_paused_reason">,
+): PushedApp {
+  const body = row.request as Readonly<Record<string, unknown>>;
+  const { gitRepo, gitBranch, gitPath } = requestedSource(body);
+  const isBranchGiven = (body["gitBranch"] ?? null) !== null;
+  const folder = checkFolder(gitPath);
+  return {
+    gitRepo,
+    gitBranch: isBranchGiven ? gitBranch : (row.usual_branch ?? gitBranch),
+    gitPath: folder.ok ? folder.value : gitPath,
+    gitAutoDeploy: (body["gitAutoDeploy"] ?? appFields.gitAutoDeploy.default) === true,
+    pausedReason: row.auto_deploy_paused_reason,
+    isStopped: row.stopped_at !== null,
+  };
+}
+
+/** The hook of an app, or with an address. No locks. */
+export async function readHook(db: Db, by: "app_id" | "address", value: string): Promise<HookRow | undefined> {
+  return await db.selectFrom("git_hooks").selectAll().where(by, "=", value).executeTakeFirst();
 }
 
 /** Adds the hook of an app; if it has one, that keeps its address and gets the secret. */
@@ -161,24 +206,6 @@ export async function decideDeliveries(
     .execute();
 }
 
-/** What was seen of the branch of an app, and the commit of its latest build that was not cancelled. No locks. */
-export async function readBranchHead(
-  db: Db,
-  appId: AppId,
-): Promise<{ readonly head: HeadRow | undefined; readonly builtCommit: string | null }> {
-  const head = await db.selectFrom("git_heads").selectAll().where("app_id", "=", appId).executeTakeFirst();
-  const build = await db
-    .selectFrom("builds")
-    .select("commit_sha")
-    .where("app_id", "=", appId)
-    .where("commit_sha", "is not", null)
-    .where("status", "<>", "cancelled")
-    .orderBy("number", "desc")
-    .limit(1)
-    .executeTakeFirst();
-  return { head, builtCommit: build?.commit_sha ?? null };
-}
-
 /** Notes the newest commit of the branch of an app as seen. */
 export async function putHead(tx: Tx, head: HeadRow): Promise<void> {
   const { app_id: _, ...changed } = head;
@@ -187,34 +214,4 @@ export async function putHead(tx: Tx, head: HeadRow): Promise<void> {
     .values(head)
     .onConflict((conflict) => conflict.column("app_id").doUpdateSet(changed))
     .execute();
-}
-
-/** An app whose branch may be polled, its hook, and what was seen and built so far. */
-export type PolledApp = PushedAppRow & {
-  readonly received_at: Date | null;
-  readonly branch: string | null;
-  readonly seen_sha: string | null;
-  /** Of the latest build that was not cancelled; `is_reading`: a build is about to find its commit. */
-  readonly built_sha: string | null;
-  readonly is_reading: boolean;
-  readonly has_waiting: boolean;
-  readonly has_credentials: boolean;
-};
-
-/** All apps that are not stopped, by id. No locks. */
-export async function polledApps(db: Db): Promise<PolledApp[]> {
-  const { rows } = await sql<PolledApp>`
-    select apps.id, apps.project_id, apps.name, apps.request, apps.stopped_at, apps.auto_deploy_paused_reason,
-           ${usualBranch} as usual_branch, hook.received_at, head.branch, head.seen_sha,
-           (select commit_sha from builds where app_id = apps.id and commit_sha is not null and status <> 'cancelled'
-             order by number desc limit 1) as built_sha,
-           exists (select from builds where app_id = apps.id and ended_at is null and commit_sha is null) as is_reading,
-           exists (select from git_deliveries where app_id = apps.id and verdict = 'waiting') as has_waiting,
-           exists (select from git_credentials where project_id = apps.project_id) as has_credentials
-      from apps
-      left join git_hooks hook on hook.app_id = apps.id
-      left join git_heads head on head.app_id = apps.id
-     where apps.deleting_at is null and apps.stopped_at is null
-     order by apps.id`.execute(db);
-  return rows;
 }

@@ -52,27 +52,27 @@ export class Forwarder {
   readonly #loop: Loop;
   readonly #stopping = new AbortController();
   readonly #sending = { project: new Set<Promise<void>>(), platform: new Set<Promise<void>>() };
-  #unlisten: (() => void) | undefined;
 
   constructor(options: ForwarderOptions) {
-    const { db, clock, log, instanceId, intervalMs = intervalMsUsual } = options;
+    const { db, clock, log, instanceId, notifications, intervalMs = intervalMsUsual } = options;
     this.#options = options;
     const holder = `audit-${instanceId ?? randomUUID()}`;
     this.#leases = new Leases({ db, clock, log, leaseMs, table: "audit_forwardings", holder });
-    this.#loop = new Loop({ name: "audit forwarding", intervalMs, clock, log, turn: () => this.#turn() });
+    this.#loop = new Loop({
+      ...{ name: "audit forwarding", intervalMs, clock, log, turn: () => this.#turn() },
+      listen: (nudge) => notifications.listen("audit", nudge),
+    });
   }
 
   /** Releases the leases of an earlier process on this folder, and begins. */
   async start(): Promise<void> {
-    const { db, instanceId, notifications, platform } = this.#options;
+    const { db, instanceId, platform } = this.#options;
     if (instanceId !== undefined) await this.#leases.endEarlier();
     if (platform === null) await forgetChains(db);
-    this.#unlisten = notifications.listen("audit", () => this.#loop.nudge());
     this.#loop.start();
   }
 
   async stop(): Promise<void> {
-    this.#unlisten?.();
     this.#stopping.abort(new Error("the platform is stopping"));
     await this.#loop.stop();
     await Promise.all([...this.#sending.project, ...this.#sending.platform]);
