@@ -47,9 +47,9 @@ const changes: Readonly<Record<string, Change>> = {
     new PlanUseCases({ db, plans, clock: systemClock }).change(projectId, "paid", by),
   "admit an app": ({ db, projectId }) =>
     db.transaction().execute((tx) => new PlanUseCases({ db, plans, clock: systemClock }).admitApp(tx, projectId)),
-  "list webhook secrets": (at) => webhooks(at).listSecrets(at.projectId, by),
-  "make a webhook secret": (at) => webhooks(at).createSecret(at.projectId, {}, by),
-  "delete a webhook secret": (at) => webhooks(at).deleteSecret(at.projectId, randomUUID(), by),
+  "list webhook secrets": (at) => webhooks(at).secrets.list(at.projectId, by),
+  "make a webhook secret": (at) => webhooks(at).secrets.create(at.projectId, {}, by),
+  "delete a webhook secret": (at) => webhooks(at).secrets.delete(at.projectId, randomUUID(), by),
   "choose the schedule of webhooks": (at) => webhooks(at).setSchedule(at.projectId, "short", by),
 };
 

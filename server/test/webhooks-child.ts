@@ -9,7 +9,7 @@ import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
-import type { NewDelivery } from "#webhooks/outbox.ts";
+import type { NewDelivery } from "#webhooks/delivery.ts";
 import { Webhooks } from "#webhooks/webhooks.ts";
 import { byPlatform } from "./support/accounts.ts";
 

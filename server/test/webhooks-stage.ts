@@ -16,7 +16,8 @@ import { Notifications } from "#store/notify.ts";
 import { testAccounts, type Accounts } from "#test/support/accounts.ts";
 import { until } from "#test/support/until.ts";
 import type { DeliveryItem } from "#webhooks/use-cases.ts";
-import type { AddedDelivery, NewDelivery } from "#webhooks/outbox.ts";
+import type { NewDelivery } from "#webhooks/delivery.ts";
+import type { AddedDelivery } from "#webhooks/outbox.ts";
 import { Webhooks, type WebhooksOptions } from "#webhooks/webhooks.ts";
 
 /** One request that a receiver got. */

@@ -248,11 +248,11 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
   const stage = await webhookStage(t);
   const { useCases } = await stage.open();
   const { db, projectId } = stage;
-  const [own, ...others] = await useCases.listSecrets(projectId, by);
+  const [own, ...others] = await useCases.secrets.list(projectId, by);
   assert.ok(own !== undefined && others.length === 0 && own.expiresAt === null);
   const made = [own];
-  for (let count = 0; count < 4; count++) made.push(await useCases.createSecret(projectId, {}, by));
-  const listed = await useCases.listSecrets(projectId, by);
+  for (let count = 0; count < 4; count++) made.push(await useCases.secrets.create(projectId, {}, by));
+  const listed = await useCases.secrets.list(projectId, by);
   assert.deepEqual(
     listed.map(({ id }) => id),
     [made[4]?.id, made[3]?.id],
@@ -274,12 +274,12 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
     listed.map(({ secret }) => secret.reveal()),
     [made[4]?.secret.reveal(), made[3]?.secret.reveal()],
   );
-  await assert.rejects(useCases.deleteSecret(stranger, made[4]?.id ?? "", by), { code: "no_such_project" });
-  await assert.rejects(useCases.deleteSecret(projectId, randomUUID(), by), { code: "not_found" });
-  await assert.rejects(useCases.createSecret(stranger, {}, by), { code: "no_such_project" });
+  await assert.rejects(useCases.secrets.delete(stranger, made[4]?.id ?? "", by), { code: "no_such_project" });
+  await assert.rejects(useCases.secrets.delete(projectId, randomUUID(), by), { code: "not_found" });
+  await assert.rejects(useCases.secrets.create(stranger, {}, by), { code: "no_such_project" });
   for (const overlapHours of [-1, 721, Number.NaN]) {
     const refused = { code: "invalid", message: /overlapHours/ };
-    await assert.rejects(useCases.createSecret(projectId, { overlapHours }, by), refused);
+    await assert.rejects(useCases.secrets.create(projectId, { overlapHours }, by), refused);
   }
   const actions = (await recorded(db)).map(({ action }) => action);
   const create = "webhook_secrets.create";
@@ -291,9 +291,9 @@ test("another secret takes the place of the last one, once, however many look; a
   const stage = await webhookStage(t);
   const { useCases } = await stage.open();
   const { db, projectId } = stage;
-  const [own] = await useCases.listSecrets(projectId, by);
-  await useCases.deleteSecret(projectId, own?.id ?? "", by);
-  const lists = await Promise.all(Array.from({ length: 8 }, () => useCases.listSecrets(projectId, by)));
+  const [own] = await useCases.secrets.list(projectId, by);
+  await useCases.secrets.delete(projectId, own?.id ?? "", by);
+  const lists = await Promise.all(Array.from({ length: 8 }, () => useCases.secrets.list(projectId, by)));
   const [next] = lists[0] ?? [];
   assert.ok(next !== undefined && next.id !== own?.id && next.secret.reveal() !== own?.secret.reveal());
   for (const list of lists)
@@ -301,10 +301,10 @@ test("another secret takes the place of the last one, once, however many look; a
       list.map(({ id }) => id),
       [next.id],
     );
-  await useCases.createSecret(projectId, { overlapHours: 1 }, by);
-  const [newest] = await useCases.listSecrets(projectId, by);
-  await useCases.deleteSecret(projectId, newest?.id ?? "", by);
-  const left = await useCases.listSecrets(projectId, by);
+  await useCases.secrets.create(projectId, { overlapHours: 1 }, by);
+  const [newest] = await useCases.secrets.list(projectId, by);
+  await useCases.secrets.delete(projectId, newest?.id ?? "", by);
+  const left = await useCases.secrets.list(projectId, by);
   assert.deepEqual(
     [left[0]?.expiresAt, left[1]?.id],
     [null, next.id],
@@ -312,15 +312,15 @@ test("another secret takes the place of the last one, once, however many look; a
   );
   await db.deleteFrom("webhook_secrets").execute();
   await db.updateTable("projects").set({ deleted_at: new Date() }).where("id", "=", projectId).execute();
-  await assert.rejects(useCases.listSecrets(projectId, by), { code: "no_such_project" });
+  await assert.rejects(useCases.secrets.list(projectId, by), { code: "no_such_project" });
   assert.deepEqual(await db.selectFrom("webhook_secrets").selectAll().execute(), []);
 });
 
 test("two people who make a secret at once both get one that signs", async (t) => {
   const stage = await webhookStage(t);
   const { useCases } = await stage.open();
-  const made = await Promise.all([1, 2].map(() => useCases.createSecret(stage.projectId, {}, by)));
-  const listed = await useCases.listSecrets(stage.projectId, by);
+  const made = await Promise.all([1, 2].map(() => useCases.secrets.create(stage.projectId, {}, by)));
+  const listed = await useCases.secrets.list(stage.projectId, by);
   assert.deepEqual(listed.map(({ id }) => id).toSorted(), made.map(({ id }) => id).toSorted());
 });
 
@@ -377,7 +377,7 @@ test("after a start with a new key the secrets of projects and callers open with
   const receiver = await startReceiver(t);
   const { db, projectId } = stage;
   const first = await stage.open();
-  const { secret } = await first.useCases.createSecret(projectId, {}, by);
+  const { secret } = await first.useCases.secrets.create(projectId, {}, by);
   receiver.answer = answerWith(500);
   await addAll(db, first, [stage.delivery(`${receiver.url}/hook`, { secret: new Secret("the caller's") })]);
   await until("it was tried", async () => receiver.received.length > 0);

@@ -188,10 +188,10 @@ test("project secrets sign, two of them while one takes over from the other", as
     return await until("it has arrived", () => receiver.received[before]);
   };
   const onlyFirst = await send();
-  const [first] = await webhooks.useCases.listSecrets(projectId, byPlatform);
+  const [first] = await webhooks.useCases.secrets.list(projectId, byPlatform);
   assert.ok(first !== undefined);
   verify(first.secret, onlyFirst);
-  const second = await webhooks.useCases.createSecret(projectId, { overlapHours: 1 }, byPlatform);
+  const second = await webhooks.useCases.secrets.create(projectId, { overlapHours: 1 }, byPlatform);
   assert.throws(() => verify(second.secret, onlyFirst));
   const signatures = ({ headers }: typeof onlyFirst): number => String(headers["webhook-signature"]).split(" ").length;
   const both = await until("both sign", async () => {
@@ -200,15 +200,15 @@ test("project secrets sign, two of them while one takes over from the other", as
   });
   verify(first.secret, both);
   verify(second.secret, both);
-  const third = await webhooks.useCases.createSecret(projectId, { overlapHours: 0 }, byPlatform);
+  const third = await webhooks.useCases.secrets.create(projectId, { overlapHours: 0 }, byPlatform);
   const last = await until("only the third signs", async () => {
     const received = await send();
     return signatures(received) === 1 ? received : null;
   });
   verify(third.secret, last);
   assert.throws(() => verify(second.secret, last));
-  await webhooks.useCases.deleteSecret(projectId, third.id, byPlatform);
-  const [fourth] = await webhooks.useCases.listSecrets(projectId, byPlatform);
+  await webhooks.useCases.secrets.delete(projectId, third.id, byPlatform);
+  const [fourth] = await webhooks.useCases.secrets.list(projectId, byPlatform);
   assert.ok(fourth !== undefined && fourth.id !== third.id);
   const replaced = await until("another signs in its place", async () => {
     const received = await send();
@@ -223,7 +223,7 @@ test("a failed delivery is tried again under the same id with a new time, and it
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
   const { projectId } = stage;
-  const { secret } = await webhooks.useCases.createSecret(projectId, {}, byPlatform);
+  const { secret } = await webhooks.useCases.secrets.create(projectId, {}, byPlatform);
   receiver.answer = answerWith(503, `busy ${"x".repeat(5000)}`, { "Retry-After": "7200" });
   const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
   assert.ok(added);

@@ -11,6 +11,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { timeOf } from "./audit-log.ts";
 import { projectOf, type ApiCall, type Handler } from "./call.ts";
+import { takenOver } from "./event-stream.ts";
 
 export type AuditExportParts = {
   readonly auditExport: Pick<AuditExport, "begin">;
@@ -75,11 +76,7 @@ async function answer(call: ApiCall, parts: AuditExportParts, format: ExportForm
   void reply.header("content-type", types[format]);
   void reply.header("content-disposition", `attachment; filename="audit-log-${projectId}-${day}.${format}"`);
   void reply.header("cache-control", "no-store");
-  reply.hijack();
-  const response = reply.raw;
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) response.setHeader(name, value);
-  }
+  const response = takenOver(reply);
   response.writeHead(200);
   await pour(begin, exported, { ...parts, response, requestId: request.id, admit: call.admit });
 }

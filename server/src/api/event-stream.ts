@@ -2,6 +2,7 @@
 // reads nothing is disconnected, and the stream ends with the platform.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
+import type { FastifyReply } from "fastify";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
@@ -28,14 +29,19 @@ export function wantsEvents({ request, query }: ApiCall): boolean {
   return query["follow"] === true || /\btext\/event-stream\b/i.test(request.headers.accept ?? "");
 }
 
+/** Takes the connection from fastify, with the headers set so far. */
+export function takenOver(reply: FastifyReply): ServerResponse {
+  reply.hijack();
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) reply.raw.setHeader(name, value);
+  }
+  return reply.raw;
+}
+
 /** Takes over the connection; resolves at the end of the stream, never rejects. */
 export async function streamEvents(call: ApiCall, parts: StreamParts, sendEvents: SendEvents): Promise<undefined> {
   const { request, reply } = call;
-  reply.hijack();
-  const response = reply.raw;
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) response.setHeader(name, value);
-  }
+  const response = takenOver(reply);
   response.writeHead(200, {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-store",

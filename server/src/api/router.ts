@@ -6,7 +6,7 @@ import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { actorOf, type Caller, type PersonCaller } from "#accounts/caller.ts";
 import type { Apps } from "#apps/app.ts";
-import type { Attempts } from "#apps/attempts.ts";
+import type { UseCases } from "#apps/use-cases.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { anonymousActor, type By } from "#audit/actor.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -23,7 +23,7 @@ export type RouterParts = {
   readonly tokens: ApiAuthenticator;
   readonly projects: ProjectList;
   readonly apps: Pick<Apps, "resolve">;
-  readonly attempts: Attempts;
+  readonly recordFailure: UseCases["recordFailure"];
   readonly log: Log;
   readonly clock: Clock;
 };
@@ -125,7 +125,7 @@ async function admit(request: FastifyRequest, route: Route, parts: RouterParts):
 async function recordRefusal(
   fault: Fault,
   request: FastifyRequest,
-  { attempts, log, recorded }: RouterParts & { readonly recorded: RateLimit },
+  { recordFailure, log, recorded }: RouterParts & { readonly recorded: RateLimit },
 ): Promise<void> {
   const found = known.get(request);
   const action = found?.route.audit ?? null;
@@ -141,7 +141,7 @@ async function recordRefusal(
       : [caller.projectId ?? knownProject(request, fault)];
   const attempt = { action, by: byOf(request, caller), resource: resourceOf(request, caller), reason: fault.message };
   try {
-    for (const projectId of projects) await attempts.recordFailure({ ...attempt, projectId });
+    for (const projectId of projects) await recordFailure({ ...attempt, projectId });
   } catch (error) {
     log.error({ err: error, requestId: request.id, action }, "a refused attempt could not be recorded");
   }

@@ -154,7 +154,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     tokens: parts.tokens,
     projects: useCases.projects,
     apps: useCases.apps,
-    attempts: useCases.attempts,
+    recordFailure: useCases.recordFailure,
     log,
     clock,
   });

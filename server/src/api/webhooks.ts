@@ -42,7 +42,7 @@ function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
       const { caller, by } = call;
       const projectId = projectOf(call);
       const isShown = caller !== null && allows(caller, "webhooks.write", projectId);
-      const all = (await useCases.listSecrets(projectId, by)).map(showSecret);
+      const all = (await useCases.secrets.list(projectId, by)).map(showSecret);
       return all.map((one) => (isShown ? one : { ...one, secret: null })) satisfies z.infer<
         typeof answers.webhookSecretList
       >;
@@ -50,7 +50,7 @@ function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
     async createWebhookSecret(call) {
       // The body is optional.
       const body = readBody({ fields: webhookSecretFields, required: [] }, call.body ?? {});
-      const made = await useCases.createSecret(
+      const made = await useCases.secrets.create(
         projectOf(call),
         { overlapHours: Number(body["overlapHours"]) },
         call.by,
@@ -58,7 +58,7 @@ function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
       return showSecret(made);
     },
     async deleteWebhookSecret(call) {
-      await useCases.deleteSecret(projectOf(call), part(call, "secret_id"), call.by);
+      await useCases.secrets.delete(projectOf(call), part(call, "secret_id"), call.by);
       return { message: "The secret was deleted; it no longer signs anything." };
     },
   };

@@ -189,7 +189,7 @@ export async function readApps(
   db: Db,
   { projectId, appId, limit }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly limit: number },
 ): Promise<AppWithState[]> {
-  let query = withBuilds(db)
+  let query = appsWithBuilds(db)
     .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at", "apps.stopped_at"])
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
     .select(["latest.reason as latest_reason", "releases.number as live_release"])
@@ -202,7 +202,7 @@ export async function readApps(
 
 /** The sources of an app's settings. No locks. */
 export async function readAppSource(db: Db, appId: AppId): Promise<AppSource | undefined> {
-  return await withBuilds(db)
+  return await appsWithBuilds(db)
     .select(["apps.request", "apps.config_toml"])
     .select(["releases.settings", "releases.origins", "releases.base_settings", "latest.settings as latest_settings"])
     .where("apps.id", "=", appId)
@@ -210,7 +210,7 @@ export async function readAppSource(db: Db, appId: AppId): Promise<AppSource | u
 }
 
 /** Apps with their live release and their latest build. */
-function withBuilds(db: Db) {
+export function appsWithBuilds(db: Db) {
   return db
     .selectFrom("apps")
     .leftJoin("releases", "releases.id", "apps.live_release_id")

@@ -51,22 +51,13 @@ export async function makeLive(
     })
     .where("id", "=", releaseId)
     .execute();
-  await tx
-    .updateTable("roll_outs")
-    .set((set) => ({
-      state: set
-        .case()
-        .when("release_id", "=", releaseId)
-        .then("finished" as const)
-        .else("replaced" as const)
-        .end(),
-      share: set.case().when("release_id", "=", releaseId).then(100).else(set.ref("share")).end(),
-      reason: set.case().when("release_id", "=", releaseId).then(null).else(endOfOther.reason).end(),
-      ...{ step_ends_at: null, step_left_ms: null, ended_at: sql<Date>`clock_timestamp()` },
-    }))
-    .where("app_id", "=", appId)
-    .where("ended_at", "is", null)
-    .execute();
+  const isOfRelease = sql<boolean>`release_id = ${releaseId}`;
+  await sql`
+    update roll_outs set state = case when ${isOfRelease} then 'finished' else 'replaced' end,
+        share = case when ${isOfRelease} then 100 else share end,
+        reason = case when ${isOfRelease} then null else ${endOfOther.reason} end,
+        step_ends_at = null, step_left_ms = null, ended_at = clock_timestamp()
+     where app_id = ${appId} and ended_at is null`.execute(tx);
   await notify(tx, "apps", appId);
 }
 

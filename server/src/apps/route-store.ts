@@ -2,6 +2,7 @@
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import type { BuildsTable } from "#store/tables.ts";
+import { appsWithBuilds } from "./app-store.ts";
 
 /** One app with its live release (`release_id` to `base_settings`) and its latest build. */
 export type RouteRow = {
@@ -40,20 +41,7 @@ export type RouteSelection = {
 
 /** Reads the routes of all apps, or of those selected by app or build id. No order, no locks. */
 export async function readRoutes(db: Db, selection: RouteSelection): Promise<RouteRow[]> {
-  let query = db
-    .selectFrom("apps")
-    .leftJoin("releases", "releases.id", "apps.live_release_id")
-    .leftJoinLateral(
-      (join) =>
-        join
-          .selectFrom("builds")
-          .select(["builds.status", "builds.reason", "builds.settings"])
-          .whereRef("builds.app_id", "=", "apps.id")
-          .orderBy("builds.number", "desc")
-          .limit(1)
-          .as("latest"),
-      (on) => on.onTrue(),
-    )
+  let query = appsWithBuilds(db)
     .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.stopped_at", "apps.request"])
     .select("releases.id as release_id")
     .select(["releases.build_id", "releases.settings", "releases.origins", "releases.base_settings"])

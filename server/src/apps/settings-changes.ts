@@ -35,23 +35,20 @@ type Wish = {
   readonly admit: () => void;
 };
 
+type Options = {
+  readonly db: Db;
+  readonly sealer: Sealer;
+  readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
+  /** Allowed values of the field provider. */
+  readonly providers: readonly string[];
+};
+
 /** Changes of the settings of apps. */
 export class SettingsChanges {
-  readonly #db: Db;
-  readonly #sealer: Sealer;
-  readonly #builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
-  readonly #providers: readonly string[];
+  readonly #options: Options;
 
-  constructor(options: {
-    readonly db: Db;
-    readonly sealer: Sealer;
-    readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
-    readonly providers: readonly string[];
-  }) {
-    this.#db = options.db;
-    this.#sealer = options.sealer;
-    this.#builds = options.builds;
-    this.#providers = options.providers;
+  constructor(options: Options) {
+    this.#options = options;
   }
 
   /**
@@ -60,12 +57,12 @@ export class SettingsChanges {
    */
   async change(wish: Wish): Promise<ChangedApp> {
     const { projectId, appId } = wish;
-    const seen = await readChangeable(this.#db, { projectId, appId });
+    const seen = await readChangeable(this.#options.db, { projectId, appId });
     if (seen === undefined) throw noSuchApp(appId);
     const change = readChangeRequest(wish.body);
     const decided = this.#decide(seen, change);
     if (wish.isDryRun || decided.need === null) return { ...decided, appName: seen.name, build: null };
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#options.db.transaction().execute(async (tx) => {
       await lockApp(tx, appId);
       const app = await readChangeable(tx, { projectId, appId });
       if (app === undefined) throw noSuchApp(appId);
@@ -77,7 +74,7 @@ export class SettingsChanges {
   #decide(app: ChangeableApp, change: ChangeRequest): DecidedChange {
     const release = app.release === null ? null : readReleaseSettings(app.release);
     if (release instanceof Fault) throw release;
-    return decideChange({ ...app, change, release, providers: this.#providers });
+    return decideChange({ ...app, change, release, providers: this.#options.providers });
   }
 
   async #carryOut(
@@ -87,7 +84,7 @@ export class SettingsChanges {
     const { projectId, appId, app, change, decided, by } = given;
     const { need, changed, request, configToml } = decided;
     if (need === "replica" || need === "build") given.admit();
-    const auth = change.dockerAuth && this.#sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
+    const auth = change.dockerAuth && this.#options.sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
     await writeSettings(tx, appId, { request, configToml, dockerAuthSealed: auth });
     await record(tx, {
       projectId,
@@ -109,13 +106,13 @@ export class SettingsChanges {
     if (decided.need === "replica") {
       const release = must(app.release, "an app without a release is built").id;
       const settings = must(decided.next, "a release has settings");
-      return await this.#builds.receiveSettings(tx, { ...build, release, settings });
+      return await this.#options.builds.receiveSettings(tx, { ...build, release, settings });
     }
     if (decided.need !== "build") return null;
     // The commit that takes the calls: a change of settings brings no other code, and no code that was rolled back.
     const isElsewhere = decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
     const commit = isElsewhere ? undefined : (app.release?.commit_sha ?? undefined);
-    const received = await this.#builds.receiveBuild(tx, { ...build, cause: "settings", commit });
+    const received = await this.#options.builds.receiveBuild(tx, { ...build, cause: "settings", commit });
     return { ...received, releaseNumber: null };
   }
 }

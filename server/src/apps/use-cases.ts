@@ -1,10 +1,10 @@
 // Creates all use cases of the management API for apps, for the platform and for tests.
+import { record, type AuditEntry } from "#audit/record.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { Apps } from "./app.ts";
 import { AppLifecycle } from "./app-lifecycle.ts";
-import { Attempts } from "./attempts.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { Builds } from "./builds.ts";
 import { Credentials } from "./credentials.ts";
@@ -24,7 +24,8 @@ export type UseCases = {
   readonly secrets: Secrets;
   readonly credentials: Credentials;
   readonly projects: ProjectList;
-  readonly attempts: Attempts;
+  /** Records an attempt that was refused or failed; not in the transaction of a change, since there is none. */
+  readonly recordFailure: (attempt: Omit<AuditEntry, "outcome">) => Promise<void>;
 };
 
 /** Creates the use cases. They hold no state, so there is nothing to close. */
@@ -52,6 +53,6 @@ export function useCases(options: {
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
     projects: new ProjectList({ db, personChanged, onDeleted }),
-    attempts: new Attempts({ db }),
+    recordFailure: (attempt) => record(db, { ...attempt, outcome: "failure" }),
   };
 }

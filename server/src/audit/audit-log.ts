@@ -16,7 +16,7 @@ export type AuditPage = { readonly entries: readonly AuditRow[]; readonly nextTo
 export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionOf: RetentionOf };
 
 /** The query that a token is bound to: everything except the page size. */
-type TokenScope = {
+export type AuditScope = {
   readonly projectId: ProjectId;
   readonly from: Instant | null;
   readonly to: Instant | null;
@@ -25,7 +25,7 @@ type TokenScope = {
   readonly outcome: AuditOutcome | null;
 };
 
-type PageWanted = TokenScope & {
+type PageWanted = AuditScope & {
   readonly limit: number;
   readonly nextToken: string | null;
 };
@@ -71,11 +71,11 @@ export class AuditLog {
 }
 
 /** The token of the page after the cursor. */
-export function auditToken(scope: TokenScope, cursor: EntryCursor): string {
+export function auditToken(scope: AuditScope, cursor: EntryCursor): string {
   return auditTokens.make(queryOf(scope), cursor);
 }
 
-function queryOf({ projectId, from, to, action, actorId, outcome }: TokenScope): (string | null)[] {
+function queryOf({ projectId, from, to, action, actorId, outcome }: AuditScope): (string | null)[] {
   const times = [from, to].map((time) => (time === null ? null : `${time.micros}.${time.rest}`));
   return [projectId, ...times, action, actorId, outcome];
 }

@@ -133,37 +133,32 @@ export async function endPushes(
   tx: Tx,
   given: { readonly appId: AppId; readonly reason: string; readonly isRunningSuperseded: boolean },
 ): Promise<void> {
-  const builds = await tx
-    .selectFrom("builds")
-    .select(["id", "status"])
-    .where("app_id", "=", given.appId)
-    .where("cause", "=", "push")
-    .where("ended_at", "is", null)
-    .where("cancel_requested_at", "is", null)
-    .where("status", "in", given.isRunningSuperseded ? buildStatesBefore("cancelled") : ["pending"])
-    .orderBy("number")
-    .forUpdate()
-    .execute();
-  for (const { id } of builds) await askToEnd(tx, id, given.reason);
+  const states = given.isRunningSuperseded ? buildStatesBefore("cancelled") : (["pending"] as const);
+  await endBuilds(tx, { ...given, cause: "push", states });
 }
 
-/** The caller holds the lock on the app's row. `ended`: the values of `keeps_artifact`. */
-async function endPendingSettings(
+/** Ends unfinished builds of a cause that are in one of the states. The caller holds the lock on the app's row. */
+async function endBuilds(
   tx: Tx,
-  { appId, ended, reason }: { readonly appId: AppId; readonly ended: readonly boolean[]; readonly reason: string },
+  given: {
+    readonly appId: AppId;
+    readonly cause: NewBuild["cause"];
+    readonly states: readonly BuildState[];
+    readonly reason: string;
+    /** Only those that build nothing. */
+    readonly isArtifactKept?: boolean;
+  },
 ): Promise<void> {
-  const builds = await tx
+  let builds = tx
     .selectFrom("builds")
     .select("id")
-    .where("app_id", "=", appId)
-    .where("cause", "=", "settings")
-    .where("status", "=", "pending")
+    .where("app_id", "=", given.appId)
+    .where("cause", "=", given.cause)
+    .where("ended_at", "is", null)
     .where("cancel_requested_at", "is", null)
-    .where("keeps_artifact", "in", ended)
-    .orderBy("number")
-    .forUpdate()
-    .execute();
-  for (const { id } of builds) await askToEnd(tx, id, reason);
+    .where("status", "in", given.states);
+  if (given.isArtifactKept === true) builds = builds.where("keeps_artifact", "=", true);
+  for (const { id } of await builds.orderBy("number").forUpdate().execute()) await askToEnd(tx, id, given.reason);
 }
 
 type InsertedBuild = {
@@ -193,8 +188,9 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
   }
   if (cause === "settings") {
     // A build has all settings, a release of the same artifact not those of an earlier change that needs a build.
-    const ended = given.keepsArtifact === true ? [true] : [true, false];
-    await endPendingSettings(tx, { appId, ended, reason: `Build ${number} of later settings took its place.` });
+    const reason = `Build ${number} of later settings took its place.`;
+    const isArtifactKept = given.keepsArtifact === true;
+    await endBuilds(tx, { appId, cause, states: ["pending"], reason, isArtifactKept });
   }
   await checkUnfinished(tx, appId);
   const buildId = newBuildId();

@@ -24,6 +24,7 @@ export type Exchange =
   | {
       readonly kind: "answered";
       readonly status: number;
+      /** The Retry-After header as received. */
       readonly retryAfter: string | null;
       readonly firstBytes: Buffer;
     }

@@ -21,14 +21,7 @@ export type OutwardPost = {
 
 /** The outcome of a call. Reasons are for users: without secrets, and without the address behind a name. */
 export type OutwardAnswer =
-  | {
-      readonly kind: "answered";
-      readonly status: number;
-      /** The Retry-After header as received. */
-      readonly retryAfter: string | null;
-      readonly firstBytes: Buffer;
-      readonly durationMs: number;
-    }
+  | (Extract<Exchange, { readonly kind: "answered" }> & { readonly durationMs: number })
   | { readonly kind: "failed"; readonly reason: string; readonly durationMs: number };
 
 export type OutwardClientOptions = {

@@ -2,19 +2,14 @@
 import type { FinalState } from "@slipway/contract/words.ts";
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
 import { faultTable, type FaultCode } from "#lib/fault.ts";
+import type { CollectedAnswer } from "#proxy/answer-collector.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
 
 /** The platform that sent the call was lost, and the outcome of the call cannot be determined. */
 export type Interrupted = { readonly kind: "interrupted"; readonly reason: string };
 
 /** An answer as a plain caller would have got it. */
-export type Answer = {
-  readonly status: number;
-  readonly contentType: string | null;
-  /** Null: longer than the limit for kept answers. */
-  readonly body: Buffer | null;
-  readonly bodyBytes: number;
-};
+export type Answer = CollectedAnswer;
 
 export type Outcome =
   | {

@@ -2,19 +2,13 @@
 // the state of apps that survives the process; and the releases of replicas. `replica-store.ts` implements it in
 // PostgreSQL, the simulation in memory.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { Address, Artifact, Driver } from "#drivers/driver.ts";
+import type { CandidateRelease } from "#deploy/trial.ts";
+import type { Address, Driver } from "#drivers/driver.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { ReplicaState } from "./replica-state.ts";
 
 /** The immutable input for starting replicas. */
-export type StoredRelease = {
-  readonly releaseId: ReleaseId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly buildId: BuildId;
-  readonly settings: AppSettings;
-  readonly artifact: Artifact;
-};
+export type StoredRelease = CandidateRelease;
 
 /** Where replicas run: only the instance with that driver knows their state. */
 export type Backend = Pick<Driver, "instanceId" | "name">;

@@ -1,5 +1,6 @@
 // What a turn of the scheduler says about the releases of an app that take calls: which replicas serve, how the calls are
 // divided between them, and which failed starts still count. Pure.
+import type { CallCounts, ReleaseCondition } from "#deploy/worse.ts";
 import type { ReleaseId } from "#lib/ids.ts";
 import type { ServedRelease } from "./app-state.ts";
 import type { Replica } from "./replica.ts";
@@ -7,15 +8,7 @@ import type { AppReplicas, StartFailure } from "./replica-view.ts";
 import { isOver, type StartRecord } from "./start-record.ts";
 
 /** How the replicas of a release do. */
-export type ReleaseService = {
-  /** Replicas that take calls. */
-  readonly serving: number;
-  /** Replicas that run and are not ready for calls. */
-  readonly unready: number;
-  /** Starts that failed in a row, and the reason of the latest. */
-  readonly failedStarts: number;
-  readonly startReason: string | null;
-};
+export type ReleaseService = Omit<ReleaseCondition, keyof CallCounts>;
 
 /** True when the replica belongs to the release. */
 export function isOf(replica: Replica, { releaseId }: Pick<ServedRelease, "releaseId">): boolean {

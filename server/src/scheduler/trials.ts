@@ -22,40 +22,34 @@ type Trial = {
 /** A replica that passed its trial ends if its release is not promoted within this time. */
 const promotionWaitMs = 60_000;
 
+type TrialParts = {
+  readonly runner: ReplicaRunner;
+  readonly fleet: Fleet;
+  readonly allowance: Allowance;
+  readonly clock: Clock;
+  readonly driver: Pick<Driver, "capacity" | "capabilities">;
+};
+
 /** Trials in progress. */
 export class Trials {
-  readonly #runner: ReplicaRunner;
-  readonly #fleet: Fleet;
-  readonly #allowance: Allowance;
-  readonly #clock: Clock;
-  readonly #driver: Pick<Driver, "capacity" | "capabilities">;
+  readonly #parts: TrialParts;
   readonly #byReplica = new Map<ReplicaId, Trial>();
 
-  constructor(parts: {
-    readonly runner: ReplicaRunner;
-    readonly fleet: Fleet;
-    readonly allowance: Allowance;
-    readonly clock: Clock;
-    readonly driver: Pick<Driver, "capacity" | "capabilities">;
-  }) {
-    this.#runner = parts.runner;
-    this.#allowance = parts.allowance;
-    this.#fleet = parts.fleet;
-    this.#clock = parts.clock;
-    this.#driver = parts.driver;
+  constructor(parts: TrialParts) {
+    this.#parts = parts;
   }
 
   /** Starts one replica and returns the outcome: ready, or gone. Never rejects. */
   async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
     if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
-    const choice = chooseCompute(release.settings, this.#driver);
+    const choice = chooseCompute(release.settings, this.#parts.driver);
     if (!choice.ok) return { ok: false, kind: choice.isFull ? "no_capacity" : "impossible", reason: choice.reason };
     // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy at the limit.
-    const limits = this.#allowance.limitsOf(release.projectId);
+    const limits = this.#parts.allowance.limitsOf(release.projectId);
     const reason = neverFits(limits, gpuCountOf(release.settings, choice.compute));
     if (reason !== undefined) return { ok: false, kind: "impossible", reason };
     const outcome = Promise.withResolvers<TrialOutcome>();
-    const replica = this.#runner.start(release, {
+    const replica = this.#parts.runner.start(release, {
       compute: choice.compute,
       deadlineMs: options.deadlineMs,
       isTrial: true,
@@ -65,7 +59,7 @@ export class Trials {
     this.#byReplica.set(replica.replicaId, trial);
     const onAbort = (): void => {
       if (trial.ended !== null) trial.settle(trial.ended);
-      else this.#runner.end(replica, { reason: "The trial start was cancelled.", kind: "wanted" });
+      else this.#parts.runner.end(replica, { reason: "The trial start was cancelled.", kind: "wanted" });
     };
     options.signal.addEventListener("abort", onAbort, { once: true });
     try {
@@ -85,7 +79,7 @@ export class Trials {
   onReady(replica: Replica): void {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return;
-    replica.heldUntilMs = this.#clock.monotonicMs() + promotionWaitMs;
+    replica.heldUntilMs = this.#parts.clock.monotonicMs() + promotionWaitMs;
     trial.settle({ ok: true });
   }
 
@@ -109,8 +103,8 @@ export class Trials {
   stop(): void {
     for (const [replicaId, trial] of this.#byReplica) {
       if (trial.ended !== null) trial.settle(trial.ended);
-      const replica = this.#fleet.get(replicaId);
-      if (replica !== undefined) this.#runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
+      const replica = this.#parts.fleet.get(replicaId);
+      if (replica !== undefined) this.#parts.runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
     }
   }
 }

@@ -2,23 +2,16 @@
 // the epoch of its lease. All times are the database's.
 import { sql } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
-import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
+import type { NewDelivery } from "./delivery.ts";
 
 /** The columns of a new row. `wantsLease`: this platform has capacity to send it at once. */
-export type NewDeliveryRow = {
+export type NewDeliveryRow = Omit<NewDelivery, "secret"> & {
   readonly id: DeliveryId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly runId: RunId;
   readonly endpointId: EndpointId;
   readonly endpointUrl: string;
-  readonly url: string;
   readonly secretSealed: string | null;
-  readonly statusCode: number;
-  readonly contentType: string | null;
-  readonly body: Buffer | null;
-  readonly bodyBytes: number;
   /** Why it failed before any attempt; null: it is to be sent. */
   readonly failedReason: string | null;
   readonly wantsLease: boolean;

@@ -1,19 +1,27 @@
 // A delivery in progress: the part of its row that sending needs, and its lease. Outbox, dispatcher and sender pass these on.
-import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
-/** A delivery that can be sent. */
-export type Delivery = {
-  readonly id: DeliveryId;
-  readonly endpointId: EndpointId;
+/** An answer to deliver. */
+export type NewDelivery = {
   readonly projectId: ProjectId;
+  readonly appId: AppId;
   readonly runId: RunId;
   readonly url: string;
   /** The caller's X-Webhook-Secret. */
   readonly secret: Secret | null;
-  /** Of the delivered answer. */
+  /** Of the answer. */
   readonly statusCode: number;
   readonly contentType: string | null;
+  /** Null: above the size limit; it is then only recorded, as failed. */
+  readonly body: Buffer | null;
+  readonly bodyBytes: number;
+};
+
+/** A delivery that can be sent. */
+export type Delivery = Omit<NewDelivery, "appId" | "body" | "bodyBytes"> & {
+  readonly id: DeliveryId;
+  readonly endpointId: EndpointId;
   readonly body: Buffer;
   /** Attempts since it was created or replayed. */
   readonly scheduleAttempts: number;

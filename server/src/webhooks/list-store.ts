@@ -65,7 +65,9 @@ export type AttemptShown = {
   readonly number: number;
   readonly startedAt: Date;
   readonly durationMs: number;
+  /** Null: there was no answer. */
   readonly statusCode: number | null;
+  /** Null: success. */
   readonly reason: string | null;
   readonly answer: Buffer | null;
 };
@@ -117,6 +119,7 @@ export async function replayRows(tx: Tx, filter: ReplayFilter): Promise<Endpoint
 export type EndpointRow = {
   readonly id: EndpointId;
   readonly projectId: ProjectId;
+  /** Without query. */
   readonly url: string;
   readonly createdAt: Date;
   /** Like `createdAt`, in microseconds since the epoch, which a Date cannot represent. */
@@ -126,6 +129,7 @@ export type EndpointRow = {
   readonly lastFailure: string | null;
   readonly failingSince: Date | null;
   readonly pausedAt: Date | null;
+  /** Waiting deliveries, counted up to `waitingCountMax`. */
   readonly waiting: number;
 };
 

@@ -2,34 +2,17 @@
 // capacity allows, a row is leased to this platform as it is written, and sent after the commit without a read.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
-import { newDeliveryId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { newDeliveryId, type DeliveryId, type EndpointId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Sealer } from "#lib/seal.ts";
-import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { addRows, tellWaiting, type AddedRow, type Holder, type NewDeliveryRow } from "./delivery-store.ts";
-import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
+import { deliverySecretContext, type HeldDelivery, type NewDelivery } from "./delivery.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 import { endpointOf } from "./endpoint.ts";
 import type { DeliverySlot, Wish } from "./delivery-slots.ts";
 import type { WebhookStep } from "./webhook-step.ts";
-
-/** An answer to deliver. */
-export type NewDelivery = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly runId: RunId;
-  readonly url: string;
-  /** The caller's X-Webhook-Secret. */
-  readonly secret: Secret | null;
-  /** Of the answer. */
-  readonly statusCode: number;
-  readonly contentType: string | null;
-  /** Null: above the size limit; it is then only recorded, as failed. */
-  readonly body: Buffer | null;
-  readonly bodyBytes: number;
-};
 
 /** An inserted delivery: what `committed` needs of it. */
 export type AddedDelivery = {

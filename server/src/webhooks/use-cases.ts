@@ -19,59 +19,29 @@ import {
   readEndpointRow,
   replayRows,
   resumeRow,
+  type AttemptShown,
   type DeliveryRow,
   type EndpointRow,
 } from "./list-store.ts";
-import type { WebhookSecretUseCases, WebhookSecret } from "./secret-use-cases.ts";
+import type { WebhookSecretUseCases } from "./secret-use-cases.ts";
 import type { ScheduleName } from "./schedule.ts";
 import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-export type DeliveryItem = {
-  readonly id: DeliveryId;
+export type DeliveryItem = Omit<DeliveryRow, "number" | "appId" | "hasBody" | "dueAt" | "isPaused"> & {
   readonly appId: AppId;
-  readonly runId: RunId;
-  readonly endpointId: EndpointId;
-  readonly url: string;
-  readonly statusCode: number;
-  readonly contentType: string | null;
-  readonly bodyBytes: number;
   /** It has ended and its body is still kept. */
   readonly isReplayable: boolean;
-  readonly state: DeliveryState;
-  readonly reason: string | null;
-  readonly attempts: number;
-  readonly createdAt: Date;
   /** The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed. */
   readonly dueAt: Date | null;
-  readonly endedAt: Date | null;
 };
 
-export type AttemptItem = {
-  readonly number: number;
-  readonly startedAt: Date;
-  readonly durationMs: number;
-  /** Null: there was no answer. */
-  readonly statusCode: number | null;
-  /** Null: success. */
-  readonly reason: string | null;
+export type AttemptItem = Omit<AttemptShown, "answer"> & {
   /** The beginning of the answer as text, at most a KiB; null: there was no answer. */
   readonly answer: string | null;
 };
 
-export type EndpointItem = {
-  readonly id: EndpointId;
-  /** Without query. */
-  readonly url: string;
-  readonly createdAt: Date;
-  readonly lastSuccessAt: Date | null;
-  readonly lastFailureAt: Date | null;
-  readonly lastFailure: string | null;
-  readonly failingSince: Date | null;
-  readonly pausedAt: Date | null;
-  /** Waiting deliveries, counted up to 10,000. */
-  readonly waiting: number;
-};
+export type EndpointItem = Omit<EndpointRow, "projectId" | "createdMicros">;
 
 /** A page, newest first; `nextToken` null: it is the last one. */
 export type WebhookPage<Item> = { readonly items: readonly Item[]; readonly nextToken: string | null };
@@ -113,7 +83,7 @@ const endpointTokens = new PageTokens<{ readonly createdMicros: number; readonly
 /** The use cases. They throw `Fault("not_found" | "invalid" | "conflict")`. */
 export class WebhookUseCases {
   readonly #db: Db;
-  readonly #secrets: WebhookSecretUseCases;
+  readonly secrets: WebhookSecretUseCases;
   readonly #onStep: (name: WebhookStep) => void;
 
   constructor(parts: {
@@ -122,30 +92,8 @@ export class WebhookUseCases {
     readonly onStep: (name: WebhookStep) => void;
   }) {
     this.#db = parts.db;
-    this.#secrets = parts.secrets;
+    this.secrets = parts.secrets;
     this.#onStep = parts.onStep;
-  }
-
-  /** The valid ones, newest first; at most two. */
-  async listSecrets(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
-    return await this.#secrets.list(projectId, by);
-  }
-
-  /**
-   * Creates a secret, which signs at once; its value is shown only this once. The previous one stays valid for
-   * `overlapHours` (0 to 720, default 24); any older one expires.
-   */
-  async createSecret(
-    projectId: ProjectId,
-    wish: { readonly overlapHours?: number | undefined },
-    by: By,
-  ): Promise<WebhookSecret> {
-    return await this.#secrets.create(projectId, wish, by);
-  }
-
-  /** Stops signing with it at once. */
-  async deleteSecret(projectId: ProjectId, id: string, by: By): Promise<void> {
-    await this.#secrets.delete(projectId, id, by);
   }
 
   async listDeliveries(projectId: ProjectId, query: DeliveryQuery): Promise<WebhookPage<DeliveryItem>> {

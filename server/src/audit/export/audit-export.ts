@@ -2,7 +2,7 @@
 // transaction. The content is fixed at the beginning: all entries up to the chain's number at that time. Full NDJSON exports go
 // by number and can be verified; CSV and filtered exports go by time.
 import type { By } from "#audit/actor.ts";
-import type { AuditOutcome } from "#audit/audit-store.ts";
+import type { AuditScope } from "#audit/audit-log.ts";
 import { windowOf, type AuditWindow } from "#audit/audit-window.ts";
 import type { AuditChain } from "#audit/chain/audit-chain.ts";
 import type { RetentionOf } from "#audit/chain/audit-retention.ts";
@@ -37,15 +37,7 @@ import {
 export type ExportFormat = "ndjson" | "csv";
 
 /** The requested export; null fields do not filter. */
-export type ExportWish = {
-  readonly projectId: ProjectId;
-  readonly format: ExportFormat;
-  readonly from: Instant | null;
-  readonly to: Instant | null;
-  readonly action: string | null;
-  readonly actorId: string | null;
-  readonly outcome: AuditOutcome | null;
-};
+export type ExportWish = AuditScope & { readonly format: ExportFormat };
 
 export type AuditExportOptions = {
   readonly db: Db;
