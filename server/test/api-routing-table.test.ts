@@ -71,6 +71,8 @@ test("all apps are known after the start, and found by project and name", async 
       restarts: 0,
       disableAuth: true,
       live: null,
+      rollOut: null,
+      refusedReleaseId: null,
       latestBuild: { status: "pending", reason: null },
     },
   );

@@ -9,7 +9,11 @@ const texts = (buffer: Buffer, given = reading): string[] => cutLines(buffer, gi
 test("an unfinished line is left for the next time, and is a line at the end", () => {
   const buffer = Buffer.from("one\ntwo\r\n\nrest");
   assert.deepEqual(cutLines(buffer, reading), {
-    lines: ["one", "two", ""].map((text) => ({ runId: null, text })),
+    lines: [
+      { runId: null, text: "one", end: 3 },
+      { runId: null, text: "two", end: 8 },
+      { runId: null, text: "", end: 9 },
+    ],
     bytes: 10,
     isCutting: false,
   });
@@ -52,12 +56,17 @@ test("a line is not cut inside a character", () => {
 test("frames name the run of a line, where the runtime writes them", () => {
   const id = "0c44b97c-22ba-4da0-b9eb-8a9b60fc66be";
   const buffer = Buffer.from(`\x1e${id}\x1fin a run\n\x1e\x1f\x1eodd\nplain\n\x1eno end\n\x1e<script>\x1fx\n`);
-  assert.deepEqual(cutLines(buffer, { ...reading, hasFrames: true }).lines, [
-    { runId: id, text: "in a run" },
-    { runId: null, text: "\x1eodd" },
-    { runId: null, text: "plain" },
-    { runId: null, text: "\x1eno end" },
-    { runId: null, text: "\x1e<script>\x1fx" },
-  ]);
+  const { lines } = cutLines(buffer, { ...reading, hasFrames: true });
+  assert.deepEqual(
+    lines.map(({ runId, text }) => ({ runId, text })),
+    [
+      { runId: id, text: "in a run" },
+      { runId: null, text: "\x1eodd" },
+      { runId: null, text: "plain" },
+      { runId: null, text: "\x1eno end" },
+      { runId: null, text: "\x1e<script>\x1fx" },
+    ],
+  );
+  assert.equal(lines.at(-1)?.end, buffer.length - 1);
   assert.equal(texts(buffer)[0], `\x1e${id}\x1fin a run`);
 });
