@@ -105,7 +105,8 @@ const requests: Record<string, Attempt> = {
   },
   async "redirects of the app: Location that keeps the method, Refresh, meta"(stage) {
     const page = await stage.look();
-    stage.serve({ status: 307, headers: ["Location", "/v2/auth/sign-out"] });
+    // A path from the root would be put below the app's own.
+    stage.serve({ status: 307, headers: ["Location", "../../../../../v2/auth/sign-out"] });
     await page.evaluate(form(`${pagePath}/x`, "<input name='{}' value=''>"));
     await isLoaded(page, `${stage.baseUrl}/v2/auth/sign-out`);
     for (const served of [

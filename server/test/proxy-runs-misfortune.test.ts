@@ -149,7 +149,7 @@ test("a full line, a line without end and a start that failed are told without a
 
 test("an app without a release, one that is gone, and a proxy that is closed refuse runs", async (t) => {
   const bed = await openProxyBed(t);
-  await assertEnded(bed, new WatchedRun(bed, { appId: "p-00000001-gone" as AppId }), "not_deployed not sent");
+  await assertEnded(bed, new WatchedRun(bed, { appId: "p-00000001-gone" as AppId }), "not_found not sent");
   bed.setRoute({ live: null });
   const run = new WatchedRun(bed);
   assert.equal(run.endings.length, 0, "nothing is told before run() has returned");

@@ -208,6 +208,7 @@ describe("one run", () => {
           executionTimeMs: 1_650,
           totalResponseTimeMs: 2_000,
           attempts: 2,
+          releases: [],
           reason: "It broke.",
           acceptedAt: time(0),
         },
