@@ -204,6 +204,30 @@ test("a read that began earlier and ends later does not put back what it saw", a
   assert.equal(routes.find(api.projectId, "one")?.live?.releaseId, releaseId);
 });
 
+test("a read that began before an app was deleted does not put it back over the new app of its name", async (t) => {
+  const api = await startManagementApi(t);
+  const gate = Promise.withResolvers<void>();
+  let gates: Promise<void>[] = [];
+  const held = holding(api.db, () => gates.pop());
+  const routes = new Routes({ db: held, notifications: { listen: () => () => undefined }, log: silentLog });
+  const one = await create(api, "one");
+  await routes.start();
+  gates = [gate.promise];
+  const early = routes.refresh(one.appId);
+  await until("the early read is held", () => gates.length === 0);
+  const deleted = await api.call("DELETE", `/v2/projects/${api.projectId}/apps/${one.appId}`);
+  assert.equal(deleted.status, 200, JSON.stringify(deleted.body));
+  await routes.refresh(one.appId);
+  assert.equal(routes.find(api.projectId, "one"), undefined);
+  await create(api, "one");
+  const next = `${one.appId}~2` as AppId;
+  await routes.refresh(next);
+  gate.resolve();
+  await early;
+  assert.equal(routes.byAppId(one.appId), undefined);
+  assert.equal(routes.find(api.projectId, "one")?.appId, next);
+});
+
 test("while the database fails it is tried again until it answers", async (t) => {
   const api = await startManagementApi(t);
   let failures = 0;

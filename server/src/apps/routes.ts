@@ -66,7 +66,10 @@ export class Routes {
   readonly #pending = { everything: false, appIds: new Set<AppId>(), buildIds: new Set<BuildId>() };
   /** The number of the read that produced an app's entry: an older read that ends later must not overwrite it. */
   readonly #readOf = new Map<AppId, number>();
+  /** Apps that are gone; their entries in `readOf` are kept while a read is under way. */
+  readonly #gone = new Set<AppId>();
   #reads = 0;
+  #readsUnderWay = 0;
   #working: Promise<void> | undefined;
   readonly #stopping = new AbortController();
 
@@ -170,26 +173,37 @@ export class Routes {
 
   async #read(selection: RouteSelection): Promise<void> {
     const read = ++this.#reads;
-    const routes = (await readRoutes(this.#db, selection)).map(toRoute);
-    const found = new Set(routes.map((route) => route.appId));
-    const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
-    for (const appId of expected) {
-      if (!found.has(appId)) this.#put(appId, undefined, read);
+    this.#readsUnderWay++;
+    try {
+      const routes = (await readRoutes(this.#db, selection)).map(toRoute);
+      const found = new Set(routes.map((route) => route.appId));
+      const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
+      for (const appId of expected) {
+        if (!found.has(appId)) this.#put(appId, undefined, read);
+      }
+      for (const route of routes) this.#put(route.appId, route, read);
+    } finally {
+      this.#readsUnderWay--;
+      if (this.#readsUnderWay === 0) this.#forgetGone();
     }
-    for (const route of routes) this.#put(route.appId, route, read);
+  }
+
+  #forgetGone(): void {
+    for (const appId of this.#gone) if (!this.#byAppId.has(appId)) this.#readOf.delete(appId);
+    this.#gone.clear();
   }
 
   #put(appId: AppId, route: AppRoute | undefined, read: number): void {
     if ((this.#readOf.get(appId) ?? 0) > read) return;
     const before = this.#byAppId.get(appId);
+    this.#readOf.set(appId, read);
     if (route === undefined) {
-      this.#readOf.delete(appId);
+      this.#gone.add(appId);
       if (before === undefined) return;
       this.#byAppId.delete(appId);
       // Another app may have the name by now.
       if (this.#byKey.get(keyOf(before)) === before) this.#byKey.delete(keyOf(before));
     } else {
-      this.#readOf.set(appId, read);
       if (before !== undefined && isSame(before, route)) return;
       if (route.unreadable !== undefined) this.#log.error({ appId, reason: route.unreadable }, "an app takes no calls");
       this.#byAppId.set(appId, route);
