@@ -1,6 +1,7 @@
 // Which redirects of apps are put below the path of the app, and how.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { runInNewContext } from "node:vm";
 import { locationOfApp } from "./location.ts";
 
 const root = "/v4/p-0123abcd/web";
@@ -57,4 +58,11 @@ test("a client without a host name is redirected to a path", () => {
 
 test("the own redirects of requests that were stored without the app's path stay as they are", () => {
   assert.equal(locationOfApp("/a", "Host: s.example\r\n"), "/a");
+});
+
+test("a Host full of blanks does not hold up other calls", () => {
+  // Over a minute, if each blank costs as much as there are blanks.
+  const lines = linesOf({ host: `a${" ".repeat(500_000)}b` });
+  const find = (): string => locationOfApp("http://other.example/", lines);
+  assert.equal(runInNewContext("find()", { find }, { timeout: 30_000 }), "http://other.example/");
 });

@@ -28,7 +28,10 @@ function below(prefix: string, path: string): string {
   return platformForm.test(path) ? path : prefix + path;
 }
 
-/** Clients cannot write a line of these names twice, nor those that the platform adds. */
+/**
+ * Clients cannot write a line of these names twice, nor those that the platform adds. The form leaves the blanks to `trim`: matching
+ * them too takes quadratic time for a `Host` full of blanks.
+ */
 function lineValue(lines: string, name: string): string | null {
-  return new RegExp(`^${name}:[ \\t]*(.*?)[ \\t]*$`, "im").exec(lines)?.[1] ?? null;
+  return new RegExp(`^${name}:(.*)$`, "im").exec(lines)?.[1]?.trim() ?? null;
 }
