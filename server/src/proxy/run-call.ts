@@ -31,8 +31,11 @@ export type RunRequest = {
 /** How a run's call ended. */
 export type RunEnding =
   | ({ readonly kind: "answered" } & CollectedAnswer)
-  /** There is no complete answer. `wasSent`: the replica may have begun to work. */
-  | { readonly kind: "failed"; readonly fault: Fault; readonly wasSent: boolean }
+  /**
+   * There is no complete answer. `wasSent`: the replica may have begun to work. `why`: a fuller reason for the app's owner; callers
+   * must not get it, because the last words of a replica may be about the call of another one.
+   */
+  | { readonly kind: "failed"; readonly fault: Fault; readonly wasSent: boolean; readonly why?: string }
   | { readonly kind: "withdrawn" };
 
 /** The owner of the run. */

@@ -1,7 +1,6 @@
 // One attempt of a run: sends its call like a plain call, records the start before anything is sent, and writes the end
 // before it lets go of the run. Once it holds a slot, it repeats no check.
 import type { Clock } from "#lib/clock.ts";
-import { Fault } from "#lib/fault.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Proxy } from "#proxy/proxy.ts";
@@ -151,7 +150,7 @@ export class Execution implements ActiveRun, RunWatcher {
     const ending = this.#isKept ? await this.#askAgain(told, replica) : told;
     const reason = ending === told ? await why : null;
     if (reason === null || told.kind !== "failed") return ending;
-    return { ...told, fault: new Fault("replica_failed", `The app's replica ended during the run. ${reason}`) };
+    return { ...told, why: `The app's replica ended during the run. ${reason}` };
   }
 
   /** A broken connection does not end a run whose answer the replica keeps. */

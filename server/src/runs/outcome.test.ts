@@ -49,6 +49,16 @@ test("without an answer it ends with the platform's fault, which is what the web
   assert.equal(outcome.reason, "told call_timeout");
 });
 
+test("the run has why its replica ended, but its webhook does not: that may quote the call of somebody else", () => {
+  const why = "The app ended with exit code 1: ValueError: no card 4111.";
+  const outcome = outcomeOf({ ...failed("replica_failed"), why } as RunEnding, once, at);
+  assert.ok(outcome.kind === "final");
+  assert.equal(outcome.reason, why);
+  assert.deepEqual(JSON.parse(String(outcome.forwarded?.body)), { message: "told replica_failed" });
+  const again = outcomeOf({ ...failed("replica_failed"), why } as RunEnding, retrying, at);
+  assert.equal(again.reason, why);
+});
+
 test("with attempts left it is tried again, later each time, where another attempt may help", () => {
   for (const ending of [
     ...[408, 425, 429, 500, 503].map(answered),

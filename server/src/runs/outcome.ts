@@ -96,7 +96,7 @@ function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: JudgedR
 }
 
 function ofFailed(
-  { fault, wasSent }: Extract<RunEnding, { kind: "failed" }>,
+  { fault, wasSent, why }: Extract<RunEnding, { kind: "failed" }>,
   run: JudgedRun,
   { nowMs, random }: { readonly nowMs: number; readonly random: number },
 ): Outcome {
@@ -109,8 +109,9 @@ function ofFailed(
     return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });
   }
   if (code === "not_deployed") return ofFault("failure", status, { reason: message });
-  const again = retried(run, { statusCode: status, reason: message }, random);
-  return again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason: message });
+  const reason = why ?? message;
+  const again = retried(run, { statusCode: status, reason }, random);
+  return again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason, message });
 }
 
 /** Null: no attempts are left. */
@@ -131,9 +132,9 @@ function givenBack(delayMs: number, reason: string | null): Outcome {
 function ofFault(
   state: "failure" | "timeout",
   status: number | null,
-  { reason }: { readonly reason: string },
+  { reason, message = reason }: { readonly reason: string; readonly message?: string },
 ): Outcome {
-  const body = Buffer.from(JSON.stringify({ message: reason }));
+  const body = Buffer.from(JSON.stringify({ message }));
   const answer = { status: status ?? faultTable.replica_failed.status, contentType: "application/json" };
   const forwarded = { ...answer, body, bodyBytes: body.length };
   return { kind: "final", state, statusCode: status, reason, result: null, forwarded };
