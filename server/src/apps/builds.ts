@@ -29,7 +29,8 @@ export class Builds {
   /** One build. Throws `Fault("not_found")`. */
   async get(ref: BuildRef): Promise<BuildRow> {
     const [row] = await readBuilds(this.#db, { ...ref, limit: 1 });
-    if (row === undefined) throw new Fault("not_found", `The app ${ref.appId} has no build ${ref.buildId}.`);
+    if (row === undefined)
+      throw new Fault("not_found", `The app ${shownAppId(ref.appId)} has no build ${ref.buildId}.`);
     return row;
   }
 

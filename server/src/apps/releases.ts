@@ -4,7 +4,7 @@ import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -158,7 +158,7 @@ function changedMeanwhile(): Fault {
 }
 
 function noSuchRelease(appId: AppId, number: number): Fault {
-  return new Fault("not_found", `The app ${appId} has no release v${number}.`);
+  return new Fault("not_found", `The app ${shownAppId(appId)} has no release v${number}.`);
 }
 
 /** The share of the app's new calls that it gets, in percent. */

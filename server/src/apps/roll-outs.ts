@@ -4,7 +4,7 @@ import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { noSuchApp } from "./app-store.ts";
 import { makeLive } from "./release-store.ts";
@@ -39,7 +39,7 @@ export class RollOuts {
   async get(ref: AppRef): Promise<RollOutRow> {
     const row = await readRollOut(this.#db, ref);
     if (row !== undefined) return row;
-    const message = `The app ${ref.appId} has had no roll-out: its releases went live at once (rollOutDurationSeconds is 0), or it does not exist.`;
+    const message = `The app ${shownAppId(ref.appId)} has had no roll-out: its releases went live at once (rollOutDurationSeconds is 0), or it does not exist.`;
     throw new Fault("not_found", message);
   }
 
@@ -48,7 +48,8 @@ export class RollOuts {
     await this.#db.transaction().execute(async (tx) => {
       const rollOut = await lockRollOut(tx, ref);
       if (rollOut === undefined) throw noSuchApp(ref.appId);
-      if (rollOut === null) throw new Fault("conflict", `No roll-out of the app ${ref.appId} is under way.`);
+      if (rollOut === null)
+        throw new Fault("conflict", `No roll-out of the app ${shownAppId(ref.appId)} is under way.`);
       await carryOut(tx, rollOut, order, this.#clock.now());
       await recordRollOut(tx, rollOut, { action: actions[order], by });
     });
@@ -85,12 +86,14 @@ async function carryOut(tx: Tx, rollOut: CurrentRollOut, order: RollOutOrder, no
   const { appId, state, share, stepEndsAt, stepLeftMs, durationSeconds } = rollOut;
   switch (order) {
     case "pause": {
-      if (state === "paused") throw new Fault("conflict", `The roll-out of the app ${appId} is already paused.`);
+      if (state === "paused")
+        throw new Fault("conflict", `The roll-out of the app ${shownAppId(appId)} is already paused.`);
       const leftMs = Math.max(0, (stepEndsAt?.getTime() ?? nowMs) - nowMs);
       return await moveRollOut(tx, appId, { state: "paused", share, stepEndsAt: null, stepLeftMs: Math.round(leftMs) });
     }
     case "resume": {
-      if (state === "running") throw new Fault("conflict", `The roll-out of the app ${appId} is not paused.`);
+      if (state === "running")
+        throw new Fault("conflict", `The roll-out of the app ${shownAppId(appId)} is not paused.`);
       const endsAt = new Date(nowMs + (stepLeftMs ?? stepMs(durationSeconds)));
       return await moveRollOut(tx, appId, { state: "running", share, stepEndsAt: endsAt, stepLeftMs: null });
     }

@@ -5,7 +5,7 @@ import type { FindCredential } from "#deploy/sources/git-folder.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
 import { backoffMs } from "#lib/backoff.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop, type LoopOptions } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
@@ -79,7 +79,7 @@ async function tell(
     kind,
     { source: source.value, credential },
     {
-      ...{ appId: build.appId, repository: build.gitRepo, commit: build.commit, state },
+      ...{ appId: shownAppId(build.appId), repository: build.gitRepo, commit: build.commit, state },
       url: state === "success" ? pages.appEndpoint(build.projectId, build.appName) : pages.buildPage(build),
       description: descriptionOf(build, state),
     },

@@ -11,11 +11,18 @@ const appId = "p-1a2b3c4d-chat" as AppId;
 function request(
   kind: Parameters<typeof statusRequest>[0],
   host: string,
-  given: { state?: StatusState; username?: string; protocol?: "http" | "https" | "ssh"; description?: string } = {},
+  given: {
+    state?: StatusState;
+    username?: string;
+    protocol?: "http" | "https" | "ssh";
+    description?: string;
+    repository?: string;
+  } = {},
 ) {
   const { state = "pending", username = null, protocol = "https", description = "Build 2 has started" } = given;
+  const { repository = "acme/app" } = given;
   const receiver = { source: { protocol, host }, credential: { username, secret: new Secret("t0k") } };
-  const status = { appId, repository: "acme/app", commit, state, url: "https://slipway.example/b/1", description };
+  const status = { appId, repository, commit, state, url: "https://slipway.example/b/1", description };
   const { url, headers, body } = statusRequest(kind, receiver, status);
   return { url, headers, body: JSON.parse(body.toString()) as Record<string, string> };
 }
@@ -50,6 +57,11 @@ test("each host gets its own path, token and fields", () => {
   assert.equal(password.headers["authorization"], `Basic ${Buffer.from("ada:t0k").toString("base64")}`);
   const own = request("gitea", "git.corp.example:7999", { protocol: "ssh" });
   assert.equal(own.url, `https://git.corp.example/api/v1/repos/acme/app/statuses/${commit}`);
+});
+
+test("an API knows a repository without the .git that its address may end with", () => {
+  const { url } = request("github", "github.com", { repository: "acme/app.git" });
+  assert.equal(url, `https://api.github.com/repos/acme/app/statuses/${commit}`);
 });
 
 test("each state has the host's own word, and a description is one short line", () => {

@@ -7,8 +7,9 @@ import type { AppId } from "#lib/ids.ts";
 export type StatusState = "pending" | "success" | "failure" | "cancelled";
 
 export type CommitStatus = {
+  /** As callers know it. */
   readonly appId: AppId;
-  /** `owner/repo`. */
+  /** `owner/repo`, as the app's settings have it: `.git` may follow. */
   readonly repository: string;
   readonly commit: string;
   readonly state: StatusState;
@@ -90,7 +91,8 @@ export function statusRequest(kind: GitHostKind, receiver: Receiver, given: Comm
   const own =
     protocol === "http" ? `http://${host}` : `https://${protocol === "ssh" ? host.replace(/:\d+$/, "") : host}`;
   const [line = ""] = given.description.split("\n");
-  const status = { ...given, description: line.slice(0, descriptionLengthMax) };
+  const repository = given.repository.replace(/\.git$/i, "");
+  const status = { ...given, repository, description: line.slice(0, descriptionLengthMax) };
   return {
     url: (publicApis[host] ?? own + base) + form.path(status),
     headers: {

@@ -1,7 +1,7 @@
 // Reads runs for the API: pages of an app's runs and dead runs, one run, and the kept answer of a run.
 import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, RunId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type RunId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
 import { PageTokens } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
@@ -101,7 +101,7 @@ export class RunList {
 
 /** The same answer for a missing run and for another app's run. */
 export function noSuchRun(appId: AppId, runId: RunId): Fault {
-  return new Fault("not_found", `The app ${appId} has no run ${runId}.`);
+  return new Fault("not_found", `The app ${shownAppId(appId)} has no run ${runId}.`);
 }
 
 function pageOf(rows: readonly RunRow[], pageSize: number, tokenOf: (cursor: RunCursor) => string): RunPage {
