@@ -8,24 +8,20 @@ import type { BuildLogs } from "#logs/build-log.ts";
 /** The required part of the store of build logs. */
 export type BuildLogSink = Pick<BuildLogs, "append" | "flush">;
 
+type BuildOutputOptions = {
+  readonly sink: BuildLogSink;
+  readonly buildId: BuildId;
+  readonly clock: Clock;
+  /** What of the platform's own messages is logged. */
+  readonly level: LogLevel;
+};
+
 /** Receives the lines of one build. */
 export class BuildOutput {
-  readonly #sink: BuildLogSink;
-  readonly #buildId: BuildId;
-  readonly #clock: Clock;
-  readonly #level: LogLevel;
+  readonly #options: BuildOutputOptions;
 
-  constructor(options: {
-    readonly sink: BuildLogSink;
-    readonly buildId: BuildId;
-    readonly clock: Clock;
-    /** What of the platform's own messages is logged. */
-    readonly level: LogLevel;
-  }) {
-    this.#sink = options.sink;
-    this.#buildId = options.buildId;
-    this.#clock = options.clock;
-    this.#level = options.level;
+  constructor(options: BuildOutputOptions) {
+    this.#options = options;
   }
 
   /** Logs one line from any source. */
@@ -36,18 +32,19 @@ export class BuildOutput {
 
   /** Logs a message of the platform itself, if the app wants to read messages of its level. */
   say(stage: BuildStage, text: string, level: LogLevel = text.startsWith("Error: ") ? "ERROR" : "INFO"): void {
-    if (logLevels.indexOf(level) <= logLevels.indexOf(this.#level)) this.#write(stage, "platform", text);
+    if (logLevels.indexOf(level) <= logLevels.indexOf(this.#options.level)) this.#write(stage, "platform", text);
   }
 
   readonly #write: BuildLog = (stage, stream, text) => {
-    const line = { at: this.#clock.now(), stage, stream, line: withoutCredentials(text) };
+    const { sink, buildId, clock } = this.#options;
+    const line = { at: clock.now(), stage, stream, line: withoutCredentials(text) };
     // Not awaited: nothing here can wait, and the store never rejects and bounds its backlog.
-    void this.#sink.append(this.#buildId, [line]);
+    void sink.append(buildId, [line]);
   };
 
   /** Resolves when every line is stored; call it before writing the end of the build. */
   async flush(): Promise<void> {
-    await this.#sink.flush();
+    await this.#options.sink.flush();
   }
 }
 

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildStates } from "@slipway/contract/words.ts";
-import { canMoveBuild, isEnd, buildStatesBefore } from "./build-states.ts";
+import { isEnd, buildStatesBefore } from "./build-states.ts";
 
 test("what has ended stays as it is, and everything else can be ended", () => {
   for (const state of buildStates) {
-    const next = buildStates.filter((to) => canMoveBuild(state, to));
+    const next = buildStates.filter((to) => buildStatesBefore(to).includes(state));
     assert.equal(isEnd(state), next.length === 0, state);
-    if (!isEnd(state)) assert.ok(canMoveBuild(state, "cancelled"), state);
+    if (!isEnd(state)) assert.ok(next.includes("cancelled"), state);
   }
 });
 

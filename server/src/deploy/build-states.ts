@@ -24,11 +24,6 @@ export function buildStatesBefore(to: BuildState): BuildState[] {
   return buildStates.filter((state) => moves[state].includes(to));
 }
 
-/** True when the table allows the move. */
-export function canMoveBuild(from: BuildState, to: BuildState): boolean {
-  return moves[from].includes(to);
-}
-
 /** True for a final state. */
 export function isEnd(state: BuildState): state is BuildEnd {
   return moves[state].length === 0;

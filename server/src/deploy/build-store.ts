@@ -64,36 +64,15 @@ export function claimable({ running, runningMax, working, workingMax }: ProjectS
 
 /** Reads a build; undefined when it does not exist. */
 export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord | undefined> {
-  const row = await db
-    .selectFrom("builds")
-    .innerJoin("apps", "apps.id", "builds.app_id")
-    .select(["builds.id", "builds.project_id", "builds.app_id", "apps.name", "builds.number", "builds.cause"])
-    .select(["builds.request", "builds.config_toml", "builds.commit_sha", "builds.branch", "builds.settings"])
-    .select("builds.keeps_artifact")
-    .leftJoin("releases", (join) =>
-      join
-        .onRef("releases.id", "=", "apps.live_release_id")
-        .on(sql<boolean>`releases.origins ->> 'gitBranch' = 'default'`),
-    )
-    .select(sql<string | null>`releases.settings ->> 'gitBranch'`.as("usual_branch"))
-    .where("builds.id", "=", buildId)
-    .executeTakeFirst();
-  if (row === undefined) return undefined;
-  return {
-    buildId: row.id,
-    projectId: row.project_id,
-    appId: row.app_id,
-    appName: row.name,
-    number: row.number,
-    cause: row.cause,
-    request: row.request as Readonly<Record<string, unknown>>,
-    configToml: row.config_toml,
-    commit: row.commit_sha,
-    branch: row.branch,
-    usualBranch: row.usual_branch,
-    settings: row.settings,
-    keepsArtifact: row.keeps_artifact,
-  };
+  const { rows } = await sql<BuildRecord>`
+    select b.id as "buildId", b.project_id as "projectId", b.app_id as "appId", app.name as "appName", b.number, b.cause,
+           b.request, b.config_toml as "configToml", b.commit_sha as commit, b.branch, b.settings,
+           b.keeps_artifact as "keepsArtifact", live.settings ->> 'gitBranch' as "usualBranch"
+      from builds b
+      join apps app on app.id = b.app_id
+      left join releases live on live.id = app.live_release_id and live.origins ->> 'gitBranch' = 'default'
+     where b.id = ${buildId}`.execute(db);
+  return rows[0];
 }
 
 /**

@@ -80,24 +80,20 @@ export async function workOnBuild(parts: BuildParts, task: BuildTask): Promise<B
 
 class BuildWork {
   readonly #parts: BuildParts;
-  readonly #lease: Lease<"builds">;
+  readonly #task: BuildTask;
   readonly #record: BuildRecord;
-  readonly #stop: AbortSignal;
-  readonly #onBuilt: () => void;
   readonly #output: BuildOutput;
 
   constructor(parts: BuildParts, task: BuildTask, record: BuildRecord) {
     this.#parts = parts;
-    this.#lease = task.lease;
+    this.#task = task;
     this.#record = record;
-    this.#stop = task.stop;
-    this.#onBuilt = task.onBuilt;
-    this.#output = new BuildOutput({
-      sink: parts.logs,
-      buildId: record.buildId,
-      clock: parts.clock,
-      level: levelOf(record),
-    });
+    const { logs: sink, clock } = parts;
+    this.#output = new BuildOutput({ sink, buildId: record.buildId, clock, level: levelOf(record) });
+  }
+
+  get #held() {
+    return this.#parts.leases.held(this.#task.lease);
   }
 
   async run(): Promise<BuildEnd | null> {
@@ -106,7 +102,7 @@ class BuildWork {
       // Either cancelled since the claim, or already claimed by another worker: only the first can be written.
       return (await this.#move("cancelled", "Cancelled.")) ? "cancelled" : null;
     }
-    const { epoch, isTakenOver } = this.#lease;
+    const { epoch, isTakenOver } = this.#task.lease;
     this.#output.say("source", `Build ${number} of ${appName}.`);
     if (isTakenOver) {
       this.#output.say(
@@ -117,11 +113,11 @@ class BuildWork {
     try {
       const taken = this.#record.keepsArtifact ? await this.#takeRelease() : undefined;
       const release = taken?.candidate ?? (await this.#makeRelease());
-      this.#onBuilt();
+      this.#task.onBuilt();
       await this.#start(release, taken?.over);
       return "success";
     } catch (error) {
-      return await this.#endBy(this.#stop.aborted ? this.#stop.reason : error);
+      return await this.#endBy(this.#task.stop.aborted ? this.#task.stop.reason : error);
     } finally {
       await this.#parts.source.remove(buildId);
     }
@@ -132,14 +128,14 @@ class BuildWork {
     const { clock, buildTimeoutMs, log } = this.#parts;
     const timeout = new AbortController();
     const cancelTimeout = clock.after(buildTimeoutMs, () => timeout.abort(new BuildStopped("timeout")));
-    const signal = AbortSignal.any([this.#stop, timeout.signal]);
+    const signal = AbortSignal.any([this.#task.stop, timeout.signal]);
     const startMs = clock.monotonicMs();
     try {
       const { decided, artifact } = await this.#makeArtifact(signal);
       this.#output.say("release", `App built in ${secondsText(clock.monotonicMs() - startMs)}`);
       return await this.#release(decided, artifact);
     } catch (error) {
-      if (timeout.signal.aborted && !this.#stop.aborted) {
+      if (timeout.signal.aborted && !this.#task.stop.aborted) {
         log.debug({ err: error, buildId: this.#record.buildId }, "a build ran out of time");
         throw timeout.signal.reason;
       }
@@ -160,16 +156,8 @@ class BuildWork {
     const { log } = this.#output;
     const isClean = (settled === null ? request["partialUpload"] : settled.partialUpload) === false;
     const checkoutOf = isClean ? null : appId;
-    const fetched = await source.fetch({
-      projectId,
-      buildId,
-      settings: wanted,
-      isBranchGiven,
-      checkoutOf,
-      commit,
-      log,
-      signal,
-    });
+    const from = { settings: wanted, isBranchGiven, checkoutOf, commit };
+    const fetched = await source.fetch({ ...from, projectId, buildId, log, signal });
     await this.#keep({ source: fetched });
     const readText = textReader(fetched.appDir);
     const repositoryToml = readAppToml(readText);
@@ -194,11 +182,8 @@ class BuildWork {
     if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((onEnvironment) =>
       builder.build(plan, {
-        sourceDir: fetched.appDir,
-        log,
-        signal,
+        ...{ sourceDir: fetched.appDir, log, signal, onEnvironment },
         registryAuth: () => registryAuthOf(appId),
-        onEnvironment,
       }),
     );
     signal.throwIfAborted();
@@ -207,9 +192,8 @@ class BuildWork {
 
   /** Instead of `#makeRelease`, where only settings have changed. */
   async #takeRelease(): Promise<SettingsRelease> {
-    const { db, leases, providers } = this.#parts;
-    const held = leases.held(this.#lease);
-    const made = await makeSettingsRelease(db, { record: this.#record, held, providers });
+    const { db, providers } = this.#parts;
+    const made = await makeSettingsRelease(db, { record: this.#record, held: this.#held, providers });
     if (made === null) throw await this.#whyNotMine();
     this.#output.say("release", `Release ${made.number} has other settings and the same files: nothing is built.`);
     this.#output.say("start", "Checking that it starts correctly...");
@@ -218,11 +202,9 @@ class BuildWork {
 
   /** The artifact of an earlier build of the same; null: there is none, a person asked to build it again, or it starts clean. */
   async #reuse({ text: fingerprint, isLasting }: Fingerprint, isClean: boolean): Promise<Artifact | null> {
-    const { db, leases } = this.#parts;
     const { appId, cause } = this.#record;
-    const held = leases.held(this.#lease);
-    const found =
-      cause === "rebuild" || isClean ? undefined : await reuseArtifact(db, { appId, fingerprint, isLasting, held });
+    const wanted = { appId, fingerprint, isLasting, held: this.#held };
+    const found = cause === "rebuild" || isClean ? undefined : await reuseArtifact(this.#parts.db, wanted);
     if (found === undefined) {
       await this.#keep({ fingerprint });
       return null;
@@ -234,34 +216,28 @@ class BuildWork {
 
   /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */
   async #buildMetered(build: (onEnvironment: () => void) => Promise<Artifact>): Promise<Artifact> {
-    const { clock, db, leases } = this.#parts;
-    let startedMs: number | null = null;
-    let startedAt: Date | null = null;
-    const note = async (): Promise<void> => {
-      if (startedMs === null || startedAt === null) return;
-      const environment = { startedAt, endedAt: new Date(startedAt.getTime() + clock.monotonicMs() - startedMs) };
-      await recordProgress(db, leases.held(this.#lease), { environment });
-    };
+    const { clock, db } = this.#parts;
+    const starts: { readonly ms: number; readonly startedAt: Date }[] = [];
     try {
-      return await build(() => {
-        startedMs ??= clock.monotonicMs();
-        startedAt ??= new Date(clock.now());
-      });
+      return await build(() => starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }));
     } finally {
-      await note();
+      for (const { ms, startedAt } of starts.slice(0, 1)) {
+        const endedAt = new Date(startedAt.getTime() + clock.monotonicMs() - ms);
+        await recordProgress(db, this.#held, { environment: { startedAt, endedAt } });
+      }
     }
   }
 
   /** Writes the release and the move to `initializing` in one transaction. */
   async #release({ settings, origins, files }: ReleaseSettings, artifact: Artifact): Promise<CandidateRelease> {
-    const { db, leases } = this.#parts;
+    const { db } = this.#parts;
     const { buildId, projectId, appId } = this.#record;
+    const move = { buildId, held: this.#held, to: "initializing", reason: null } as const;
     const candidate = { releaseId: newReleaseId(), projectId, appId, buildId, settings, artifact };
     const releaseId = await db.transaction().execute(async (tx) => {
-      const held = leases.held(this.#lease);
       await lockApp(tx, appId);
-      const isMoved = await moveBuild(tx, { buildId, held, to: "initializing", reason: null, artifact });
-      return isMoved ? await putRelease(tx, { ...candidate, origins, files }) : null;
+      const isMoved = await moveBuild(tx, { ...move, artifact });
+      return isMoved ? (await putRelease(tx, { ...candidate, origins, files })).id : null;
     });
     if (releaseId === null) throw await this.#whyNotMine();
     this.#output.say("start", "App created. Checking that it starts correctly...");
@@ -269,18 +245,18 @@ class BuildWork {
   }
 
   async #start(release: CandidateRelease, over: ReleaseId | undefined): Promise<void> {
-    const { db, leases, clock, refreshRoute } = this.#parts;
+    const { db, clock, refreshRoute } = this.#parts;
     if (await isAppStopped(db, release.appId)) this.#output.say("start", notTried);
     else await this.#try(release);
     await this.#output.flush();
-    const isPromoted = await promote({ db, clock, refreshRoute }, { release, over, held: leases.held(this.#lease) });
+    const isPromoted = await promote({ db, clock, refreshRoute }, { release, over, held: this.#held });
     if (!isPromoted) throw await this.#whyNotMine();
   }
 
   async #try(release: CandidateRelease): Promise<void> {
     const { trial, clock } = this.#parts;
     const tookMs = await runTrial({
-      ...{ starter: trial, release, clock, signal: this.#stop },
+      ...{ starter: trial, release, clock, signal: this.#task.stop },
       onLine: ({ stream, text }) => this.#output.log("start", stream, text),
       onWait: async (reason) => {
         this.#output.say("start", `Waiting: ${reason}`);
@@ -312,19 +288,17 @@ class BuildWork {
   }
 
   async #move(to: BuildState, reason: string | null): Promise<boolean> {
-    const { db, leases } = this.#parts;
-    const held = leases.held(this.#lease);
-    return await db.transaction().execute((tx) => moveBuild(tx, { buildId: this.#record.buildId, held, to, reason }));
+    const move = { buildId: this.#record.buildId, held: this.#held, to, reason };
+    return await this.#parts.db.transaction().execute((tx) => moveBuild(tx, move));
   }
 
   async #keep(found: Parameters<typeof recordProgress>[2]): Promise<void> {
-    const { db, leases } = this.#parts;
-    if (!(await recordProgress(db, leases.held(this.#lease), found))) throw new BuildStopped("lease_lost");
+    if (!(await recordProgress(this.#parts.db, this.#held, found))) throw new BuildStopped("lease_lost");
   }
 
   /** Why a step was refused: the build was just cancelled, or the lease is lost. */
   async #whyNotMine(): Promise<BuildStopped> {
-    const isHeld = await recordProgress(this.#parts.db, this.#parts.leases.held(this.#lease), {});
+    const isHeld = await recordProgress(this.#parts.db, this.#held, {});
     return new BuildStopped(isHeld ? "cancelled" : "lease_lost");
   }
 }

@@ -43,7 +43,6 @@ export async function receiveSettings(
   const built = await insertBuild(tx, {
     build: { projectId, appId, cause: "settings", by },
     ...{ request: app.request, configToml: app.config_toml, settings: null, keepsArtifact: true },
-    ...{ commit: null, branch: null, message: null, author: null },
   });
   const { number } = await copyRelease(tx, { buildId: built.buildId, from: release, settings });
   return { ...built, releaseNumber: number };
@@ -161,15 +160,12 @@ async function endBuilds(
   for (const { id } of await builds.orderBy("number").forUpdate().execute()) await askToEnd(tx, id, given.reason);
 }
 
-type InsertedBuild = {
-  readonly build: Omit<NewBuild, "commit" | "branch" | "message" | "author">;
+type CommitColumn = "commit" | "branch" | "message" | "author";
+type InsertedBuild = Readonly<Partial<Record<CommitColumn, string | null | undefined>>> & {
+  readonly build: Omit<NewBuild, CommitColumn>;
   readonly request: unknown;
   readonly configToml: string | null;
   readonly settings: object | null;
-  readonly commit: string | null | undefined;
-  readonly branch: string | null | undefined;
-  readonly message: string | null | undefined;
-  readonly author: string | null | undefined;
   readonly keepsArtifact?: boolean;
 };
 

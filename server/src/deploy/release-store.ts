@@ -19,31 +19,25 @@ export async function putRelease(
     readonly buildId: BuildId;
     readonly artifact: Artifact;
   },
-): Promise<ReleaseId> {
+): Promise<{ readonly id: ReleaseId; readonly number: number }> {
   const { buildId } = release;
-  const content = {
-    settings: toJson(release.settings),
-    origins: toJson(release.origins),
-    base_settings: toJson(release.files),
-    artifact: toJson(release.artifact),
-  };
-  const earlier = await tx
-    .updateTable("releases")
-    .set(content)
-    .where("build_id", "=", buildId)
-    .where("state", "=", "starting")
-    .returning("id")
-    .executeTakeFirst();
-  if (earlier !== undefined) return earlier.id;
-  const { rows } = await sql<{ id: ReleaseId }>`
+  const [settings, origins, files] = [toJson(release.settings), toJson(release.origins), toJson(release.files)];
+  const artifact = toJson(release.artifact);
+  const earlier = await sql<{ id: ReleaseId; number: number }>`
+    update releases r set settings = ${settings}, origins = ${origins}, base_settings = ${files}, artifact = ${artifact},
+      commit_sha = b.commit_sha, commit_message = b.commit_message, commit_author = b.commit_author, branch = b.branch
+    from builds b where b.id = ${buildId} and r.build_id = b.id and r.state = 'starting'
+    returning r.id, r.number`.execute(tx);
+  if (earlier.rows[0] !== undefined) return earlier.rows[0];
+  const { rows } = await sql<{ id: ReleaseId; number: number }>`
     insert into releases (id, project_id, app_id, build_id, number, state, settings, origins, base_settings, artifact,
       cause, created_by, commit_sha, commit_message, commit_author, branch)
     select ${release.releaseId}, project_id, app_id, id,
       (select coalesce(max(number), 0) + 1 from releases where app_id = builds.app_id), 'starting',
-      ${content.settings}, ${content.origins}, ${content.base_settings}, ${content.artifact}, cause, created_by, commit_sha, commit_message, commit_author, branch
+      ${settings}, ${origins}, ${files}, ${artifact}, cause, created_by, commit_sha, commit_message, commit_author, branch
     from builds where id = ${buildId}
-    returning id`.execute(tx);
-  return must(rows[0], "a release is made of a build").id;
+    returning id, number`.execute(tx);
+  return must(rows[0], "a release is made of a build");
 }
 
 /**
@@ -61,13 +55,8 @@ export async function copyRelease(
     from releases r where b.id = ${buildId} and r.id = ${from}
     returning r.artifact`.execute(tx);
   const { artifact } = must(taken.rows[0], "the other release is stored");
-  const releaseId = await putRelease(tx, { ...settings, releaseId: newReleaseId(), buildId, artifact });
-  const { rows } = await sql<{ number: number }>`
-    update releases r set commit_sha = b.commit_sha, commit_message = b.commit_message,
-      commit_author = b.commit_author, branch = b.branch
-    from builds b where r.id = ${releaseId} and b.id = ${buildId}
-    returning r.number`.execute(tx);
-  return { releaseId, artifact, number: must(rows[0], "the release was just written").number };
+  const { id, number } = await putRelease(tx, { ...settings, releaseId: newReleaseId(), buildId, artifact });
+  return { releaseId: id, artifact, number };
 }
 
 /** Ends the releases that these builds made and that never took calls, with the reason of the build; of ended builds only. */
