@@ -53,23 +53,24 @@ const pageTokens = new PageTokens<{ readonly number: number }>({
   next: "nextToken",
 });
 
+/** `onDelivery`: a delivery waits for its verdict. */
+type GitHooksParts = {
+  readonly db: Db;
+  readonly sealer: Sealer;
+  readonly clock: Clock;
+  readonly onDelivery: () => void;
+};
+
 /** They throw `Fault`. */
 export class GitHooks {
-  readonly #db: Db;
-  readonly #sealer: Sealer;
-  readonly #clock: Clock;
-  readonly #onDelivery: () => void;
+  readonly #parts: GitHooksParts;
   readonly #strangers: RateLimit;
   readonly #refused: RateLimit;
   readonly #deliveries: RateLimit;
 
-  /** `onDelivery`: a delivery waits for its verdict. */
-  constructor(parts: { readonly db: Db; readonly sealer: Sealer; readonly clock: Clock; onDelivery: () => void }) {
+  constructor(parts: GitHooksParts) {
     const { clock } = parts;
-    this.#db = parts.db;
-    this.#sealer = parts.sealer;
-    this.#clock = clock;
-    this.#onDelivery = parts.onDelivery;
+    this.#parts = parts;
     this.#strangers = new RateLimit({ max: strangersMax, clock });
     this.#refused = new RateLimit({ max: refusedMax, clock });
     this.#deliveries = new RateLimit({ max: deliveriesMax, clock });
@@ -78,8 +79,8 @@ export class GitHooks {
   /** Makes the hook address of an app, or only a new secret for it; the old one is invalid at once. */
   async make({ projectId, appId }: AppRef, by: By): Promise<{ readonly hook: HookRow; readonly secret: Secret }> {
     const secret = makeWebhookSecret();
-    const secretSealed = this.#sealer.seal(secret.reveal(), hookSecretContext(appId));
-    return await this.#db.transaction().execute(async (tx) => {
+    const secretSealed = this.#parts.sealer.seal(secret.reveal(), hookSecretContext(appId));
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const app = await this.#appOf(tx, { projectId, appId }, true);
       const hook = await putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
       const resource = { type: "app", id: appId, name: app.name };
@@ -90,8 +91,8 @@ export class GitHooks {
 
   /** The hook of an app, without its secret. Throws `Fault("not_found")`. */
   async get(app: AppRef): Promise<HookRow> {
-    await this.#appOf(this.#db, app);
-    const hook = await readHook(this.#db, "app_id", app.appId);
+    await this.#appOf(this.#parts.db, app);
+    const hook = await readHook(this.#parts.db, "app_id", app.appId);
     if (hook !== undefined) return hook;
     throw new Fault("not_found", "The app has no hook address yet; POST to this path makes one.");
   }
@@ -101,10 +102,10 @@ export class GitHooks {
     app: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
   ): Promise<{ readonly items: readonly GitDelivery[]; readonly nextToken: string | null }> {
-    await this.#appOf(this.#db, app);
+    await this.#appOf(this.#parts.db, app);
     const query = [app.appId];
     const before = nextToken === null ? undefined : pageTokens.read(query, nextToken).number;
-    const rows = await listDeliveries(this.#db, { appId: app.appId, before, limit: pageSize + 1 });
+    const rows = await listDeliveries(this.#parts.db, { appId: app.appId, before, limit: pageSize + 1 });
     const items = rows.slice(0, pageSize);
     const last = items.at(-1);
     const isMore = rows.length > pageSize && last !== undefined;
@@ -116,7 +117,7 @@ export class GitHooks {
    * what was not signed, or still waits, cannot be replayed.
    */
   async replay(app: AppRef, deliveryId: string, by: By): Promise<GitDelivery> {
-    const added = await this.#db.transaction().execute(async (tx) => {
+    const added = await this.#parts.db.transaction().execute(async (tx) => {
       const row = await this.#appOf(tx, app, true);
       const id = deliveryId as GitDeliveryId;
       const old = uuidForm.test(deliveryId) ? await readDelivery(tx, app.appId, id) : undefined;
@@ -131,14 +132,14 @@ export class GitHooks {
       const { number: _, ...same } = old;
       const { row: replayed } = await addDelivery(tx, {
         ...{ ...same, ...unreported, id: newGitDeliveryId(), delivery_key: null, verdict, reason, build_id: null },
-        ...{ replay_of: old.id, replayed_by: toJson(by.actor), received_at: new Date(this.#clock.now()) },
+        ...{ replay_of: old.id, replayed_by: toJson(by.actor), received_at: new Date(this.#parts.clock.now()) },
       });
       const resource = { type: "git_delivery", id: old.id };
       const changes = { replay: { new: replayed.id } };
       await record(tx, { projectId: app.projectId, action: "git_deliveries.replay", by, resource, changes });
       return replayed;
     });
-    this.#onDelivery();
+    this.#parts.onDelivery();
     return added;
   }
 
@@ -146,7 +147,7 @@ export class GitHooks {
   async admit(address: string, client: string): Promise<HookRow> {
     const refusal = this.#strangers.refusal(client);
     if (refusal !== null) throw refusal;
-    const hook = addressForm.test(address) ? await readHook(this.#db, "address", address) : undefined;
+    const hook = addressForm.test(address) ? await readHook(this.#parts.db, "address", address) : undefined;
     if (hook === undefined) {
       this.#strangers.tryTake(client);
       throw new Fault("not_found", "There is no hook with this address.");
@@ -167,8 +168,8 @@ export class GitHooks {
         "This is not an event of GitHub, Gitea, Forgejo, GitLab or Bitbucket: no header names one.",
       );
     }
-    const secret = this.#sealer.open(hook.secret_sealed, hookSecretContext(appId)).reveal();
-    const push = readPush(found, { headers, body, secret, nowMs: this.#clock.now() });
+    const secret = this.#parts.sealer.open(hook.secret_sealed, hookSecretContext(appId)).reveal();
+    const push = readPush(found, { headers, body, secret, nowMs: this.#parts.clock.now() });
     const base = {
       id: newGitDeliveryId(),
       app_id: appId,
@@ -179,12 +180,12 @@ export class GitHooks {
       if (!push.isSigned) this.#strangers.tryTake(client);
       if (this.#refused.tryTake(appId)) {
         const refused = { ...base, verdict: "refused", reason: push.reason } as const;
-        await this.#db.transaction().execute((tx) => addDelivery(tx, refused));
+        await this.#parts.db.transaction().execute((tx) => addDelivery(tx, refused));
       }
       throw new Fault(push.isSigned ? "malformed" : "unauthorized", `Refused: ${push.reason}.`);
     }
     this.#deliveries.take(appId);
-    const delivery = await this.#db.transaction().execute(async (tx) => {
+    const delivery = await this.#parts.db.transaction().execute(async (tx) => {
       const app = await readPushedApp(tx, appId);
       if (app === undefined) throw noSuchApp(appId);
       await noteReceived(tx, appId);
@@ -196,7 +197,7 @@ export class GitHooks {
       });
       return row;
     });
-    this.#onDelivery();
+    this.#parts.onDelivery();
     return delivery;
   }
 

@@ -31,9 +31,12 @@ type Receiver = {
   readonly credential: Pick<GitCredential, "username" | "secret">;
 };
 type Form = {
+  /** The path of the API on a host of one's own. */
+  readonly base: string;
   readonly path: (status: CommitStatus) => string;
   readonly states: Readonly<Record<StatusState, string>>;
-  readonly fields: (status: CommitStatus, state: string) => object;
+  /** Without the state. */
+  readonly fields: (status: CommitStatus) => object;
 };
 
 /** GitHub's limit; the others have higher ones. */
@@ -42,51 +45,47 @@ const publicApis: Readonly<Record<string, string>> = {
   "github.com": "https://api.github.com",
   "bitbucket.org": "https://api.bitbucket.org/2.0",
 };
-const hubForm: Form = {
+const hubForm: Omit<Form, "base"> = {
   path: ({ repository, commit }) => `/repos/${repository}/statuses/${commit}`,
   states: { pending: "pending", success: "success", failure: "failure", cancelled: "error" },
-  fields: ({ appId, url, description }, state) => ({
-    ...{ state, target_url: url, description, context: `slipway/${appId}` },
-  }),
+  fields: ({ appId, url, description }) => ({ target_url: url, description, context: `slipway/${appId}` }),
 };
-const gitlabForm: Form = {
-  path: ({ repository, commit }) => `/projects/${encodeURIComponent(repository)}/statuses/${commit}`,
-  states: { pending: "pending", success: "success", failure: "failed", cancelled: "canceled" },
-  fields: ({ appId, url, description }, state) => ({
-    ...{ state, target_url: url, description, name: `slipway/${appId}` },
-  }),
+const forms: Readonly<Record<GitHostKind, Form>> = {
+  github: { ...hubForm, base: "/api/v3" },
+  gitea: { ...hubForm, base: "/api/v1" },
+  gitlab: {
+    base: "/api/v4",
+    path: ({ repository, commit }) => `/projects/${encodeURIComponent(repository)}/statuses/${commit}`,
+    states: { pending: "pending", success: "success", failure: "failed", cancelled: "canceled" },
+    fields: ({ appId, url, description }) => ({ target_url: url, description, name: `slipway/${appId}` }),
+  },
+  bitbucket: {
+    base: "/2.0",
+    path: ({ repository, commit }) => `/repositories/${repository}/commit/${commit}/statuses/build`,
+    states: { pending: "INPROGRESS", success: "SUCCESSFUL", failure: "FAILED", cancelled: "STOPPED" },
+    // Bitbucket's keys have at most 40 characters.
+    fields: ({ appId, url, description }) => ({
+      ...{ url, description, key: appId.replace(/^(?:dev-)?p-/, ""), name: `slipway/${appId}` },
+    }),
+  },
 };
-const bitbucketForm: Form = {
-  path: ({ repository, commit }) => `/repositories/${repository}/commit/${commit}/statuses/build`,
-  states: { pending: "INPROGRESS", success: "SUCCESSFUL", failure: "FAILED", cancelled: "STOPPED" },
-  // Bitbucket's keys have at most 40 characters.
-  fields: ({ appId, url, description }, state) => ({
-    ...{ state, url, description, key: appId.replace(/^(?:dev-)?p-/, ""), name: `slipway/${appId}` },
-  }),
+const knownKinds: Readonly<Record<string, GitHostKind>> = {
+  "github.com": "github",
+  "gitlab.com": "gitlab",
+  "bitbucket.org": "bitbucket",
+  "codeberg.org": "gitea",
+  "gitea.com": "gitea",
 };
 
 /** The kind of a well-known host, for pushes that no hook reported; undefined for all others. */
 export function knownHostKind(host: string): GitHostKind | undefined {
-  const kinds: Readonly<Record<string, GitHostKind>> = {
-    "github.com": "github",
-    "gitlab.com": "gitlab",
-    "bitbucket.org": "bitbucket",
-    "codeberg.org": "gitea",
-    "gitea.com": "gitea",
-  };
-  return kinds[host];
+  return knownKinds[host];
 }
 
 /** The request for a host of this kind. */
 export function statusRequest(kind: GitHostKind, receiver: Receiver, given: CommitStatus): StatusRequest {
   const { host, protocol } = receiver.source;
-  const forms = {
-    github: { form: hubForm, base: "/api/v3" },
-    gitea: { form: hubForm, base: "/api/v1" },
-    gitlab: { form: gitlabForm, base: "/api/v4" },
-    bitbucket: { form: bitbucketForm, base: "/2.0" },
-  } as const;
-  const { form, base } = forms[kind];
+  const { path, states, fields, base } = forms[kind];
   // The port of an ssh address is not that of the API.
   const own =
     protocol === "http" ? `http://${host}` : `https://${protocol === "ssh" ? host.replace(/:\d+$/, "") : host}`;
@@ -94,13 +93,13 @@ export function statusRequest(kind: GitHostKind, receiver: Receiver, given: Comm
   const repository = given.repository.replace(/\.git$/i, "");
   const status = { ...given, repository, description: line.slice(0, descriptionLengthMax) };
   return {
-    url: (publicApis[host] ?? own + base) + form.path(status),
+    url: (publicApis[host] ?? own + base) + path(status),
     headers: {
       ...authorization(kind, receiver.credential),
       "content-type": "application/json",
       accept: "application/json",
     },
-    body: Buffer.from(JSON.stringify(form.fields(status, form.states[status.state]))),
+    body: Buffer.from(JSON.stringify({ state: states[status.state], ...fields(status) })),
   };
 }
 
