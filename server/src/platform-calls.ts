@@ -16,9 +16,9 @@ import type { RunStep } from "#runs/run-steps.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { Runs } from "#runs/runs.ts";
 import type { Allowance } from "#scheduler/allowance.ts";
-import { openScheduler } from "#scheduler/open.ts";
+import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
-import type { Scheduler, SchedulerParts } from "#scheduler/scheduler.ts";
+import { Scheduler, type SchedulerParts } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { OpenedWebhooks } from "#webhooks/open.ts";
 
@@ -53,7 +53,7 @@ export async function openCalls(
   settings: ProxySettings & RunSettings & { readonly drainSeconds: number; readonly replicaExitSeconds: number },
   parts: Parts,
 ): Promise<OpenedCalls> {
-  const { notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
+  const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
   const records = openCallRecords(parts, (replicaId, runId) => scheduler.brokeOff(replicaId, runId));
@@ -74,7 +74,8 @@ export async function openCalls(
   notifications.listen("tokens", () => proxy.tokensChanged());
   const load = { demand: proxy, occupancy: proxy, allowance: withStops(allowance, routes) };
   const exitMs = settings.replicaExitSeconds * 1000;
-  const scheduler = openScheduler(parts, { driver, routes, view, environmentOf, lines, exitMs, ...load });
+  const rows = new ReplicaStore(db);
+  const scheduler = new Scheduler({ driver, rows, routes, view, environmentOf, lines, exitMs, ...load, clock, log });
   const { runs, runUseCases } = openRuns(settings, { ...parts, proxy, scheduler, refusalOf });
   await runs.prepare();
   await scheduler.start();

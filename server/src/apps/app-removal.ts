@@ -20,53 +20,31 @@ const batchMaxDefault = 5_000;
 /** Per step, app and turn: a large app must not block the others. */
 const batchesMax = 20;
 
-/** One per platform, between `start()` and `stop()`. */
-export class AppRemoval {
-  readonly #options: AppRemovalOptions;
-  readonly #loop: Loop;
-
-  constructor(options: AppRemovalOptions) {
-    const { clock, log } = options;
-    this.#options = options;
-    const turn = (signal: AbortSignal): Promise<void> => this.#turn(signal);
-    this.#loop = new Loop({ name: "removal of apps", intervalMs, turn, clock, log });
-  }
-
-  start(): void {
-    this.#loop.start();
-  }
-
-  /** Waits for the batch in progress. */
-  async stop(): Promise<void> {
-    await this.#loop.stop();
-  }
-
-  /** An app was deleted. */
-  nudge(): void {
-    this.#loop.nudge();
-  }
-
-  async #turn(signal: AbortSignal): Promise<void> {
-    const { db, log, onRemoved } = this.#options;
+/** One per platform. Not started; `nudge` it when an app was deleted. */
+export function appRemoval(options: AppRemovalOptions): Loop {
+  const { db, clock, log, onRemoved } = options;
+  const turn = async (signal: AbortSignal): Promise<void> => {
     for (const app of await readDeleted(db)) {
-      if (await this.#isMore(app, signal)) this.#loop.nudge();
+      if (await isMore(db, app, signal)) loop.nudge();
       if (signal.aborted) return;
       if (!(await endRemoval(db, app.id))) continue;
       log.info({ appId: app.id }, "removed a deleted app");
       onRemoved();
     }
-  }
+  };
+  const loop = new Loop({ name: "removal of apps", intervalMs, turn, clock, log });
+  return loop;
+}
 
-  /** Runs each step for a while; true when one of them had more to do. */
-  async #isMore(app: DeletedApp, signal: AbortSignal): Promise<boolean> {
-    let isMore = false;
-    for (const { remove, batchMax = batchMaxDefault } of removalSteps(this.#options.db, app)) {
-      let isFull = true;
-      for (let batches = 0; isFull && batches < batchesMax && !signal.aborted; batches++) {
-        isFull = (await remove(batchMax)) >= batchMax;
-      }
-      isMore ||= isFull;
+/** Runs each step for a while; true when one of them had more to do. */
+async function isMore(db: Db, app: DeletedApp, signal: AbortSignal): Promise<boolean> {
+  let hasMore = false;
+  for (const { remove, batchMax = batchMaxDefault } of removalSteps(db, app)) {
+    let isFull = true;
+    for (let batches = 0; isFull && batches < batchesMax && !signal.aborted; batches++) {
+      isFull = (await remove(batchMax)) >= batchMax;
     }
-    return isMore;
+    hasMore ||= isFull;
   }
+  return hasMore;
 }
