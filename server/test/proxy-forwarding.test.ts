@@ -40,7 +40,7 @@ async function openForwarding(t: TestContext, openBed: OpenBed, given: BedOption
 
 /** What was forwarded, in few words. */
 function inShort({ status, contentType, body, bodyBytes }: ForwardedAnswer): string {
-  return `${status} ${contentType} ${body === null ? `${bodyBytes} bytes` : body.toString("latin1")}`;
+  return `${status} ${contentType} ${body === null ? `${bodyBytes} bytes` : body.toString()}`;
 }
 
 test(

@@ -39,6 +39,8 @@ const noBody = "";
 const bodyMs = 20;
 /** Each further piece makes the parser read all earlier ones again. */
 const bodyPiecesMax = 4;
+/** How long a new connection may take until its first call, when the platform stops. */
+const firstCallMs = 1_000;
 
 /** One connection. `isClosing` makes the current answer, or the next one, its last. */
 export class PlainConnection extends Timed implements HttpClient {
@@ -66,6 +68,7 @@ export class PlainConnection extends Timed implements HttpClient {
   /** Reading is paused until the client has taken its answer. */
   #isHeldUp = false;
   #isLeft = false;
+  readonly #openedMs: number;
 
   readonly #onData = (chunk: Buffer): void => this.#data(chunk);
   readonly #onDrain = (): void => this.#drained();
@@ -85,7 +88,8 @@ export class PlainConnection extends Timed implements HttpClient {
     socket.on("close", this.#onClose);
     socket.on("error", this.#onError);
     socket.on("timeout", this.#onTimeout);
-    parts.deadlines.set(this, parts.monotonicMs() + parts.firstMs);
+    this.#openedMs = parts.monotonicMs();
+    parts.deadlines.set(this, this.#openedMs + parts.firstMs);
   }
 
   get isGone(): boolean {
@@ -152,10 +156,11 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#socket.destroy();
   }
 
-  /** Closes the connection if no call is running, when the platform stops. */
-  closeIdle(): void {
+  /** Closes the connection if no call is running, when the platform stops. The first call of a new one may be on its way. */
+  closeIdle(nowMs: number): void {
     this.isClosing = true;
-    if (!this.#isBusy) this.#socket.destroy();
+    const isNew = this.#calls === 0 && nowMs - this.#openedMs < firstCallMs;
+    if (!this.#isBusy && !isNew) this.#socket.destroy();
   }
 
   /**

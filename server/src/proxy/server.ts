@@ -230,7 +230,7 @@ async function drain({ server, running, plain, drainMs, clock }: Drain): Promise
   const deadlineMs = clock.monotonicMs() + drainMs;
   for (;;) {
     server.closeIdleConnections();
-    for (const connection of plain) connection.closeIdle();
+    for (const connection of plain) connection.closeIdle(clock.monotonicMs());
     for (const socket of running) {
       if (clock.monotonicMs() >= deadlineMs) socket.destroy();
       if (socket.destroyed) running.delete(socket);
