@@ -81,6 +81,14 @@ test("an app that prints faster than it may waits, then loses lines, and the log
     "more 80",
   ]);
   assert.deepEqual([stored.length, stored.at(-1)], [32, "more 99"]);
+  const long = logs.append(Array.from({ length: 5 }, (_, index) => appLine(loud, { text: `${index}`.repeat(10_000) })));
+  await clock.advance(2_000);
+  await long;
+  assert.equal(
+    (await texts(logs, loud)).filter((text) => text.length === 10_000).length,
+    1,
+    "long lines are bounded too",
+  );
   const last = logs.append([appLine(loud, { text: "last" })]);
   await logs.flush();
   await last;

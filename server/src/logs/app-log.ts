@@ -47,9 +47,11 @@ const lastingLimits: LineRateLimits = {
 };
 /** Lines of each stream that belong to every run which a crash took down: a traceback. */
 const lastLinesMax = 50;
-/** How long lines wait for the app's budget, and how many are stored even without one: the end of a traceback. */
+/** How long lines wait for the app's budget. */
 const waitMsMax = 2_000;
-const keptLinesMin = 20;
+/** What is stored even of an app over its budget, for each append: the end of a traceback, and at least one line. */
+const keptLinesMax = 20;
+const keptCharactersMax = 16_384;
 const followPageMax = 500;
 /** A notification can be lost with its connection; a follower is then late by up to this. */
 const followPollMs = 2_000;
@@ -109,14 +111,12 @@ export class AppLogs {
     const [first] = lines;
     if (first === undefined) return lines;
     const { appId } = first;
-    const characters = lines.reduce((sum, { text }) => sum + text.length, 0);
-    const waitMs = Math.max(...this.#paces.map((pace) => pace.waitMs(appId, lines.length, characters)));
-    const isOver = waitMs > waitMsMax && lines.length > keptLinesMin;
-    const kept = isOver ? lines.slice(-keptLinesMin) : lines;
-    for (const pace of this.#paces) pace.take(appId, kept.length, isOver ? 0 : characters);
+    const waitMs = Math.max(...this.#paces.map((pace) => pace.waitMs(appId, lines.length, charactersOf(lines))));
+    const kept = waitMs > waitMsMax ? lastOf(lines) : lines;
+    for (const pace of this.#paces) pace.take(appId, kept.length, charactersOf(kept));
     // An abort ends the pause early, as intended.
     if (waitMs > 0) await this.#clock.sleep(Math.min(waitMs, waitMsMax), this.#stopping.signal).catch(() => undefined);
-    if (!isOver) return kept;
+    if (kept.length === lines.length) return kept;
     const text = `[slipway] ${lines.length - kept.length} lines were left out here: the app prints more than its log may take.`;
     return [{ ...first, runId: null, text }, ...kept];
   }
@@ -167,4 +167,14 @@ export class AppLogs {
 function clean(line: AppLine): AppLine {
   const runId = line.runId !== null && runIdForm.test(line.runId) ? line.runId : null;
   return { ...line, runId, text: cleanLine(line.text) };
+}
+
+function lastOf(lines: readonly AppLine[]): readonly AppLine[] {
+  let kept = lines.slice(-keptLinesMax);
+  while (kept.length > 1 && charactersOf(kept) > keptCharactersMax) kept = kept.slice(1);
+  return kept;
+}
+
+function charactersOf(lines: readonly AppLine[]): number {
+  return lines.reduce((sum, { text }) => sum + text.length, 0);
 }

@@ -41,8 +41,10 @@ export class LineRate {
   /** Counts what is stored. */
   take(appId: AppId, lines: number, characters: number): void {
     const account = this.#accountOf(appId);
-    account.lines -= lines;
-    account.characters -= characters;
+    const { linesAtOnce, charactersAtOnce } = this.#limits;
+    // What is owed is bounded, so an app that becomes quiet can soon print again.
+    account.lines = Math.max(account.lines - lines, -linesAtOnce);
+    account.characters = Math.max(account.characters - characters, -charactersAtOnce);
   }
 
   #renew(account: Account): void {

@@ -40,7 +40,7 @@ export type GitDelivery = Omit<
   "before_sha" | "is_touched" | "delivery_key" | "report_tries" | "report_at"
 >;
 
-/** Requests with a wrong address or signature, per client and minute. */
+/** Requests with a wrong signature, per hook, client and minute; and those with a wrong address, per client and minute. */
 const strangersMax = 30;
 /** Deliveries with a wrong signature that are kept, per app and minute. */
 const refusedMax = 5;
@@ -145,11 +145,11 @@ export class GitHooks {
 
   /** The hook with this address, before the body is read. Throws `Fault("not_found" | "rate_limited")`. */
   async admit(address: string, client: string): Promise<HookRow> {
-    const refusal = this.#strangers.refusal(client);
-    if (refusal !== null) throw refusal;
     const hook = addressForm.test(address) ? await readHook(this.#parts.db, "address", address) : undefined;
+    const refusal = this.#strangers.refusal(strangerOf(hook?.app_id, client));
+    if (refusal !== null) throw refusal;
     if (hook === undefined) {
-      this.#strangers.tryTake(client);
+      this.#strangers.tryTake(strangerOf(undefined, client));
       throw new Fault("not_found", "There is no hook with this address.");
     }
     return hook;
@@ -177,7 +177,7 @@ export class GitHooks {
       event: commitText(found.event, "author"),
     };
     if (!push.ok) {
-      if (!push.isSigned) this.#strangers.tryTake(client);
+      if (!push.isSigned) this.#strangers.tryTake(strangerOf(appId, client));
       if (this.#refused.tryTake(appId)) {
         const refused = { ...base, verdict: "refused", reason: push.reason } as const;
         await this.#parts.db.transaction().execute((tx) => addDelivery(tx, refused));
@@ -230,4 +230,9 @@ function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUp
 function updateOf({ ref, before_sha, commit_sha, message, author }: GitDeliveryRow): RefUpdate | null {
   if (ref === null) return null;
   return { ...{ ref, before: before_sha, after: commit_sha, message, author }, files: [], isComplete: false };
+}
+
+/** Git services send the events of all their users from a few addresses: a user without the hook's address must not silence it. */
+function strangerOf(appId: AppId | undefined, client: string): string {
+  return `${appId ?? ""} ${client}`;
 }
