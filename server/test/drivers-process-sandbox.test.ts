@@ -40,6 +40,7 @@ async function runInside(
   const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"], environment });
   await driver.start(spec, live);
   const line = await sink.line(spec.replicaId, "RESULT ");
+  await sink.told("exited", spec.replicaId);
   return { fixture, spec, value: JSON.parse(line.slice("RESULT ".length)) };
 }
 
