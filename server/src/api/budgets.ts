@@ -8,7 +8,7 @@ import type { BudgetUseCases, BudgetView, BudgetWish } from "#billing/budgets/bu
 import type { BudgetScope } from "#billing/budgets/budget-store.ts";
 import { wholeCentsOf } from "#billing/budgets/budget-text.ts";
 import { microsOfCent } from "#lib/money.ts";
-import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { projectOf, refOf, type ApiCall, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 
 type Ids =
@@ -29,7 +29,7 @@ export function budgetHandlers({
 }): Record<Ids, Handler> {
   const ofProject = (call: ApiCall): BudgetScope => ({ projectId: projectOf(call), appId: null });
   const ofApp = async (call: ApiCall): Promise<BudgetScope> => {
-    const place = { projectId: projectOf(call), appId: appOf(call) };
+    const place = refOf(call);
     await apps.require(place.projectId, place.appId);
     return place;
   };

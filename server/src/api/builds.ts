@@ -7,7 +7,7 @@ import type { BuildRow } from "#apps/app-store.ts";
 import type { Builds } from "#apps/builds.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import { appOf, buildOf, projectOf, type Handler } from "./call.ts";
+import { appOf, buildOf, projectOf, refOf, type Handler } from "./call.ts";
 import { readBody } from "./parameters.ts";
 import { buildLogUrl, type Urls } from "./urls.ts";
 
@@ -33,7 +33,7 @@ export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
       return showBuild(await builds.cancel(buildOf(call), call.by));
     },
     async createBuild(call) {
-      const app = { projectId: projectOf(call), appId: appOf(call) };
+      const app = refOf(call);
       const { commit, branch } = readBody({ fields: buildFields, required: [] }, call.body ?? {});
       if (commit && branch) {
         throw new Fault("invalid", "commit and branch are both given, but a build is of one of them: leave one out.");

@@ -68,14 +68,14 @@ export function appNameOf(request: FastifyRequest): string | undefined {
 export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
   const given = must(pathPart(call.request, "build_id"), "the route names a build");
   if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no build with that id.");
-  return { projectId: projectOf(call), appId: appOf(call), buildId: given as BuildId };
+  return { ...refOf(call), buildId: given as BuildId };
 }
 
 /** The run in the path. Throws `Fault("not_found")` for an invalid one. */
 export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runId: RunId } {
   const given = must(pathPart(call.request, "run_id"), "the route names a run");
   if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no run with that id.");
-  return { projectId: projectOf(call), appId: appOf(call), runId: given as RunId };
+  return { ...refOf(call), runId: given as RunId };
 }
 
 /** A part of the path by its name in the route, decoded. */

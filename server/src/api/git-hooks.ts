@@ -8,7 +8,7 @@ import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 import type { GitDelivery, GitHooks } from "#pushes/git-hooks.ts";
 import type { HookRow } from "#pushes/push-store.ts";
-import { appOf, pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { pathPart, refOf, type ApiCall, type Handler } from "./call.ts";
 import { gitHookUrl, type Urls } from "./urls.ts";
 
 type Parts = { readonly gitHooks: GitHooks; readonly urls: () => Urls; readonly clock: Clock };
@@ -24,21 +24,21 @@ export function gitHookHandlers(parts: Parts): Record<Ids, Handler> {
   const { gitHooks, urls } = parts;
   return {
     async makeGitHook(call) {
-      const { hook, secret } = await gitHooks.make(appRefOf(call), call.by);
+      const { hook, secret } = await gitHooks.make(refOf(call), call.by);
       return { ...showHook(hook, urls()), secret: secret.reveal() };
     },
     async getGitHook(call) {
-      return showHook(await gitHooks.get(appRefOf(call)), urls());
+      return showHook(await gitHooks.get(refOf(call)), urls());
     },
     async listGitDeliveries(call) {
       const { pageSize, nextToken: token } = call.query;
       const wanted = { pageSize: Number(pageSize), nextToken: token === null ? null : String(token) };
-      const { items, nextToken } = await gitHooks.list(appRefOf(call), wanted);
+      const { items, nextToken } = await gitHooks.list(refOf(call), wanted);
       return { items: items.map(showDelivery), ...(nextToken === null ? {} : { nextToken }) };
     },
     async replayGitDelivery(call) {
       const id = must(pathPart(call.request, "git_delivery_id"), "the route names a delivery");
-      return showDelivery(await gitHooks.replay(appRefOf(call), id, call.by));
+      return showDelivery(await gitHooks.replay(refOf(call), id, call.by));
     },
     receiveGitPush: receiver(parts),
   };
@@ -67,10 +67,6 @@ function receiver({ gitHooks, clock }: Parts): Handler {
       if (reply.raw.closed) leave();
     }) satisfies Handler["beforeBody"],
   });
-}
-
-function appRefOf(call: ApiCall) {
-  return { projectId: projectOf(call), appId: appOf(call) };
 }
 
 function showHook(hook: HookRow, urls: Urls): z.infer<typeof gitHook> {

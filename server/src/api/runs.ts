@@ -10,7 +10,7 @@ import type { DeadChoice } from "#runs/dead-runs.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { RunAndCallPage, RunPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
-import { appOf, projectOf, runOf, type ApiCall, type Handler } from "./call.ts";
+import { appOf, projectOf, refOf, runOf, type ApiCall, type Handler } from "./call.ts";
 import { projectGate } from "./project-gate.ts";
 import { showRun } from "./show-run.ts";
 
@@ -149,7 +149,7 @@ function pageWanted<Status extends string>({ query }: ApiCall) {
 function choiceOf(call: ApiCall): DeadChoice {
   const { query } = call;
   const status = query["status"] as "failure" | "timeout" | null;
-  return { projectId: projectOf(call), appId: appOf(call), status, limit: query["limit"] as number | null };
+  return { ...refOf(call), status, limit: query["limit"] as number | null };
 }
 
 function showPage({ runs, nextToken }: RunPage, call: ApiCall, parts: Parts): z.infer<typeof answers.runPage> {

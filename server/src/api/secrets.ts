@@ -1,7 +1,7 @@
 // Secrets of projects and apps: flat maps.
 import type { SecretScope } from "#apps/secret-store.ts";
 import { readSecretMap, type SecretMap, type Secrets } from "#apps/secrets.ts";
-import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { projectOf, refOf, type ApiCall, type Handler } from "./call.ts";
 
 type Ids = "getProjectSecrets" | "setProjectSecrets" | "getAppSecrets" | "setAppSecrets";
 
@@ -28,7 +28,7 @@ function ofProject(call: ApiCall): SecretScope {
 }
 
 function ofApp(call: ApiCall): SecretScope {
-  return { projectId: projectOf(call), appId: appOf(call) };
+  return refOf(call);
 }
 
 /** The only code that reveals secrets: to a caller who may read them. */

@@ -1,6 +1,7 @@
 // Tells git hosts what became of the commits that were pushed: pending, then success or failure, where a token of the project
 // allows it. Compares the states of builds with what was told, so that a restart loses nothing; no build waits for it.
 import type { BuildState } from "@slipway/contract/words.ts";
+import { isEnd } from "#deploy/build-states.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
 import { backoffMs } from "#lib/backoff.ts";
@@ -93,7 +94,7 @@ async function tell(
 
 function stateOf(status: BuildState): StatusState {
   if (status === "success" || status === "cancelled") return status;
-  return status === "pending" || status === "building" || status === "initializing" ? "pending" : "failure";
+  return isEnd(status) ? "failure" : "pending";
 }
 
 function descriptionOf({ number, reason }: UnreportedBuild, state: StatusState): string {

@@ -1,7 +1,7 @@
 // Use cases for the hook address of an app: making it, receiving what git hosts send there, listing and replaying it. Each
 // change and its audit row are one transaction.
 import { randomBytes } from "node:crypto";
-import { noSuchApp } from "#apps/app-store.ts";
+import { hasApp, noSuchApp } from "#apps/app-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { commitText } from "#deploy/source.ts";
@@ -13,7 +13,7 @@ import { RateLimit } from "#lib/rate-limit.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
-import type { Db } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { isFolderTouched, judgePush, type Judgement, type PushedApp } from "./judge.ts";
 import type { RefUpdate } from "./push-bodies.ts";
@@ -81,7 +81,7 @@ export class GitHooks {
     const secret = makeWebhookSecret();
     const secretSealed = this.#parts.sealer.seal(secret.reveal(), hookSecretContext(appId));
     return await this.#parts.db.transaction().execute(async (tx) => {
-      const app = await this.#appOf(tx, { projectId, appId }, true);
+      const app = await this.#lock(tx, { projectId, appId });
       const hook = await putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
       const resource = { type: "app", id: appId, name: app.name };
       await record(tx, { projectId, action: "git_hook.create", by, resource });
@@ -91,7 +91,7 @@ export class GitHooks {
 
   /** The hook of an app, without its secret. Throws `Fault("not_found")`. */
   async get(app: AppRef): Promise<HookRow> {
-    await this.#appOf(this.#parts.db, app);
+    await this.#require(app);
     const hook = await readHook(this.#parts.db, "app_id", app.appId);
     if (hook !== undefined) return hook;
     throw new Fault("not_found", "The app has no hook address yet; POST to this path makes one.");
@@ -102,7 +102,7 @@ export class GitHooks {
     app: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
   ): Promise<{ readonly items: readonly GitDelivery[]; readonly nextToken: string | null }> {
-    await this.#appOf(this.#parts.db, app);
+    await this.#require(app);
     const query = [app.appId];
     const before = nextToken === null ? undefined : pageTokens.read(query, nextToken).number;
     const rows = await listDeliveries(this.#parts.db, { appId: app.appId, before, limit: pageSize + 1 });
@@ -118,7 +118,7 @@ export class GitHooks {
    */
   async replay(app: AppRef, deliveryId: string, by: By): Promise<GitDelivery> {
     const added = await this.#parts.db.transaction().execute(async (tx) => {
-      const row = await this.#appOf(tx, app, true);
+      const row = await this.#lock(tx, app);
       const id = deliveryId as GitDeliveryId;
       const old = uuidForm.test(deliveryId) ? await readDelivery(tx, app.appId, id) : undefined;
       if (old === undefined) throw new Fault("not_found", "The app has no such git delivery.");
@@ -201,8 +201,12 @@ export class GitHooks {
     return delivery;
   }
 
-  async #appOf(db: Db, { projectId, appId }: AppRef, isLocked = false): Promise<PushedAppRow> {
-    const app = await readPushedApp(db, appId, { isLocked });
+  async #require({ projectId, appId }: AppRef): Promise<void> {
+    if (!(await hasApp(this.#parts.db, projectId, appId))) throw noSuchApp(appId);
+  }
+
+  async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<PushedAppRow> {
+    const app = await readPushedApp(tx, appId, { isLocked: true });
     if (app === undefined || app.project_id !== projectId) throw noSuchApp(appId);
     return app;
   }

@@ -59,6 +59,7 @@ async function resealBatch(db: Db, sealer: Sealer, { table, column, keys, contex
       from ${sql.table(table)}
      where ${sealed} is not null and split_part(${sealed}, '.', 2) not in (${current}, '')
      limit ${batchMax}`.execute(db);
+  if (rows.length === 0) return 0;
   const newer = rows.map((row) => {
     const context = contextOf(row);
     return sealer.seal(sealer.open(row.sealed, context).reveal(), context);
