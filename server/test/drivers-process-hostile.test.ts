@@ -33,7 +33,9 @@ async function runApp(
     await driver.close();
     await fixture.close();
   });
-  const spec = replicaSpec({ artifact: fixture.artifact({ "main.py": code }), runtime: "cortex", entrypoint: [] });
+  // Without a function to call, the runtime would end the app by itself.
+  const artifact = fixture.artifact({ "main.py": `def run():\n    return 1\n\n${code}` });
+  const spec = replicaSpec({ artifact, runtime: "cortex", entrypoint: [] });
   await driver.start(spec, live);
   return { driver, fixture, sink, spec, replicasDir: fixture.replicasDir };
 }
