@@ -129,7 +129,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   await queue.start();
   lifecycle.onClose("builds", () => queue.stop());
   await pushes.start();
-  startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf });
+  startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf, mailOwners: membership.mailOwners });
   removal.start();
   health.serve(lifecycle);
   const addOwnListener: typeof guard.addOwnListener = (listener) => guard.addOwnListener(listener);

@@ -2,14 +2,19 @@
 // that every answer tells which release gave it.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
+import { insertMember } from "#accounts/project-store.ts";
+import { testDatabase } from "./support/database.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import { deploy } from "./support/examples.ts";
 import { startGitServer, type GitServer } from "./support/git-server.ts";
 import type { Json } from "./support/management-api.ts";
-import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
-import type { PlatformProcess } from "./support/platform-process.ts";
+import { startMailReceiver, type MailReceiver } from "./support/mail-receiver.ts";
+import { makePerson } from "./support/person.ts";
+import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 
 const waitMs = 60_000;
+const owner = "owner@example.org";
 
 function main(version: string, body = ""): string {
   return `
@@ -217,7 +222,7 @@ async function rolledBack(app: App): Promise<void> {
   );
 }
 
-async function worse(app: App): Promise<void> {
+async function worse(app: App, mails: MailReceiver): Promise<void> {
   await app.push(main("six", '    raise ValueError("broken")\n'));
   const broken = (await app.rollOut()).release;
   let isOver = false;
@@ -234,6 +239,9 @@ async function worse(app: App): Promise<void> {
   );
   const { body: page } = await app.api("GET", "/logs?pageSize=1000&search=taken%20back");
   assert.match(JSON.stringify(page), new RegExp(`Release v${broken}: Its roll-out was taken back`));
+  const { text } = await mails.next(owner);
+  assert.match(text, new RegExp(`Subject: Slipway: release v${broken} of steered was taken back`));
+  assert.ok(text.includes(rollOut.reason), text);
   await until("all calls are the old release's again", async () => {
     const versions = await Promise.all(Array.from({ length: 10 }, () => app.version()));
     return versions.every((version) => version === "three");
@@ -264,7 +272,17 @@ async function killed(platform: PlatformProcess, app: App): Promise<void> {
 
 test("calls move from one release to the next", async (t: TestContext) => {
   const git = await startGitServer(t);
-  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+  const mails = await startMailReceiver(t);
+  const { db, url } = await testDatabase(t);
+  const platform = await startPlatform(t, {
+    SLIPWAY_DATABASE_URL: url.reveal(),
+    SLIPWAY_GIT_URL: git.urlTemplate,
+    SLIPWAY_SMTP_URL: mails.url,
+    SLIPWAY_MAIL_FROM: "slipway@example.org",
+  });
+  const projectId = platform.bootstrap.projectId as ProjectId;
+  const personId = await makePerson(db, { email: owner, name: "Owner" });
+  await insertMember(db, { project_id: projectId, person_id: personId, role: "owner" });
   const app = new App(platform, git, "steered");
   await t.test("in five steps, without a failed call, and a stream ends where it began", () =>
     inSteps(platform, new App(platform, git, "steps")),
@@ -272,6 +290,9 @@ test("calls move from one release to the next", async (t: TestContext) => {
   await t.test("paused, resumed, taken back and finished by hand", () => steered(app));
   await t.test("another deploy takes the place of a roll-out, and a stop pauses it", () => anotherDeploy(app));
   await t.test("back by a rollback to the release that is live still", () => rolledBack(app));
-  await t.test("back by themselves when the new release is clearly worse, with the reason", () => worse(app));
+  await t.test(
+    "back by themselves when the new release is clearly worse, with the reason, which owners get by mail",
+    () => worse(app, mails),
+  );
   await t.test("on after the platform was killed", () => killed(platform, app));
 });

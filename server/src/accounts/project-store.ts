@@ -112,3 +112,20 @@ export async function eraseSecrets(tx: Tx, id: ProjectId): Promise<void> {
 function liveProject(db: Db, id: ProjectId): SelectQueryBuilder<Tables, "projects", ProjectRow> {
   return db.selectFrom("projects").selectAll().where("id", "=", id).where("deleted_at", "is", null);
 }
+
+/** Projects have fewer; this only bounds the mails of one event. */
+const ownersMax = 50;
+
+/** Addresses of the project's owners, at most 50, in order. No locks. */
+export async function ownerAddresses(db: Db, projectId: ProjectId): Promise<string[]> {
+  const rows = await db
+    .selectFrom("members")
+    .innerJoin("people", "people.id", "members.person_id")
+    .select("people.email")
+    .where("members.project_id", "=", projectId)
+    .where("members.role", "=", "owner")
+    .orderBy("people.email")
+    .limit(ownersMax)
+    .execute();
+  return rows.map(({ email }) => email);
+}

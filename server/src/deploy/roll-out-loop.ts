@@ -6,7 +6,7 @@ import { lockRollOut, moveRollOut, stepMs, stepShare, takeBackRollOut } from "#a
 import { finishRollOut, recordRollOut } from "#apps/roll-outs.ts";
 import { platformActor } from "#audit/actor.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId, ReleaseId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
@@ -19,6 +19,11 @@ export type RollOutLoopParts = {
   readonly routes: { all(): Iterable<AppRoute>; refresh(appId: AppId): Promise<void> };
   /** How the releases of an app do now; scheduler and proxy know it. */
   readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
+  /** Sends mail to the owners of a project, in the background. */
+  readonly mailOwners: (
+    projectId: ProjectId,
+    mail: { readonly subject: string; readonly text: string },
+  ) => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -97,17 +102,24 @@ async function moveOn({ db, clock }: RollOutLoopParts, { appId, releaseId }: Of)
   });
 }
 
-async function takeBack({ db, clock, log }: RollOutLoopParts, { appId, releaseId }: Of, why: string): Promise<boolean> {
-  return await db.transaction().execute(async (tx) => {
+async function takeBack(parts: RollOutLoopParts, { appId, releaseId }: Of, why: string): Promise<boolean> {
+  const { db, clock, log } = parts;
+  const taken = await db.transaction().execute(async (tx) => {
     const rollOut = await lockRollOut(tx, { appId });
-    if (!rollOut || rollOut.releaseId !== releaseId) return false;
+    if (!rollOut || rollOut.releaseId !== releaseId) return null;
     const reason = `Its roll-out was taken back at ${rollOut.share} % of the calls, because it is worse than the release before: ${why}`;
     await takeBackRollOut(tx, rollOut, { reason, isWorse: true });
     await recordRollOut(tx, rollOut, { action: "rollout.take_back", by: { actor: platformActor }, reason });
     await addLine(tx, { appId, releaseId }, { at: clock.now(), reason });
     log.warn({ appId, releaseId, reason }, "a release was taken back");
-    return true;
+    return { ...rollOut, reason };
   });
+  if (taken === null) return false;
+  const { projectId, name, number, reason } = taken;
+  const text = `Release v${number} of the app ${name} (project ${projectId}) no longer takes calls; they go to the release before it.\n\n${reason}\n\nThe log of the app has more. To try again, deploy the app with a fix.\n`;
+  const mail = { subject: `Slipway: release v${number} of ${name} was taken back`, text };
+  await parts.mailOwners(projectId, mail).catch((error: unknown) => log.error({ err: error }, "no mail was sent"));
+  return true;
 }
 
 /** Writes the reason into the app's log, as a line of the release's latest replica. */

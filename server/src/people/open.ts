@@ -1,5 +1,7 @@
 // Opens the sign-in of people and their membership of projects.
 import type { SigningKeys } from "#accounts/keys.ts";
+import { ownerAddresses } from "#accounts/project-store.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import { startRetention } from "#lib/retention.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -20,6 +22,8 @@ export type OpenedMembership = {
   readonly invitations: InvitationUseCases;
   /** Sends in the background; null: mail is not set up. */
   readonly postMail: ((mail: Mail) => void) | null;
+  /** Sends it to the owners of a project, in the background; to nobody when mail is not set up. */
+  readonly mailOwners: (projectId: ProjectId, mail: Omit<Mail, "to">) => Promise<void>;
 };
 
 /** Opens sign-in. `baseUrl` is asked only once the platform listens. */
@@ -43,7 +47,12 @@ export function openMembership(
   { people, personChanged }: { readonly people: People; readonly personChanged: (personId: string) => void },
 ): OpenedMembership {
   const { mailer, hashes } = people;
+  const mailOwners: OpenedMembership["mailOwners"] = async (projectId, mail) => {
+    if (mailer === null) return;
+    for (const to of await ownerAddresses(db, projectId)) mailer.post({ to, ...mail });
+  };
   return {
+    mailOwners,
     members: new MemberUseCases({ db, personChanged }),
     invitations: new InvitationUseCases({ db, clock, hashes, personChanged }),
     postMail: mailer === null ? null : (mail) => mailer.post(mail),

@@ -1,6 +1,7 @@
 // One step of a budget, in one transaction: its state, the audit entry, the notices and the notification of every process
 // are written together or not at all. Called when usage is posted and when a budget changes.
 import { randomUUID } from "node:crypto";
+import { ownerAddresses } from "#accounts/project-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { periodOf } from "#billing/period.ts";
@@ -9,7 +10,7 @@ import type { Log } from "#lib/log.ts";
 import type { Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import { addNotices, ownerAddresses, spentOf, writeState, type Budget, type Notice } from "./budget-store.ts";
+import { addNotices, spentOf, writeState, type Budget, type Notice } from "./budget-store.ts";
 import { wholeCentsOf, contentOf, messageOf, titleOf, type BudgetEvent } from "./budget-text.ts";
 import { judgeBudget, type BudgetState } from "./budget.ts";
 
@@ -19,9 +20,6 @@ export type BudgetStepParts = {
   /** Whether mail is configured. */
   readonly hasMail: boolean;
 };
-
-/** Projects have fewer; this only bounds the mails of one step. */
-const ownersMax = 50;
 
 /** The resource of a budget's audit entries. */
 export function resourceOf({ projectId, appId }: Budget): { readonly type: string; readonly id: string } {
@@ -66,6 +64,6 @@ async function noticesOf(tx: Tx, budget: Budget, event: BudgetEvent, parts: Budg
   if (webhookUrl !== null) add("webhook", webhookUrl, contentOf(budget, event, parts.clock.now()));
   if (!parts.hasMail || event.kind === "resume") return notices;
   const mail = { subject: titleOf(budget, event), text: messageOf(budget, event) };
-  for (const address of await ownerAddresses(tx, projectId, ownersMax)) add("mail", address, mail);
+  for (const address of await ownerAddresses(tx, projectId)) add("mail", address, mail);
   return notices;
 }

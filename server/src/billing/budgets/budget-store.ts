@@ -120,20 +120,6 @@ export async function spentOf(db: Db | Tx, { projectId, appId }: BudgetScope, mo
   return await costOfMonth(db, { projectId, month, ...(appId === null ? {} : { appId }) });
 }
 
-/** Addresses of the project's owners, at most `limit`, in order. No locks. */
-export async function ownerAddresses(db: Db, projectId: ProjectId, limit: number): Promise<string[]> {
-  const rows = await db
-    .selectFrom("members")
-    .innerJoin("people", "people.id", "members.person_id")
-    .select("people.email")
-    .where("members.project_id", "=", projectId)
-    .where("members.role", "=", "owner")
-    .orderBy("people.email")
-    .limit(limit)
-    .execute();
-  return rows.map(({ email }) => email);
-}
-
 /** Stores notices to send. */
 export async function addNotices(tx: Tx, notices: readonly Notice[]): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
