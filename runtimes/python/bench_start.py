@@ -40,6 +40,7 @@ def time_ready(python, app):
     process = subprocess.Popen([python, os.path.join(HERE, "start.py")], cwd=app, env=environ, pass_fds=(write_end,))
     os.close(write_end)
     with os.fdopen(read_end) as stream:
+        stream.readline()  # It listens.
         line = stream.readline()
     spent = (time.perf_counter() - begun) * 1000
     process.terminate()

@@ -3,11 +3,13 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
+import { readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { describe, it, type TestContext } from "node:test";
 import { formatAddress } from "#drivers/address.ts";
 import type { Address, Driver } from "#drivers/driver.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
+import { installationOf, linkPrefix } from "#drivers/process/network.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { newReplicaId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
@@ -133,6 +135,40 @@ function ownNetworks(sandbox: Sandbox): void {
     await driver.start(spec, live);
     assert.equal(await answer((await sink.told("started", spec.replicaId)).address), "8000 ");
   });
+
+  it("prepares networks for later replicas, which get nothing else by that, and leaves none behind", async (t) => {
+    const { fixture, driver, sink } = await stage(t, { sandbox });
+    const server = `import os, sys
+sys.argv[1:] = [",".join(sorted(os.listdir("/proc/self/fd"))), sys.argv[1]]
+${customServer}`;
+    const artifact = fixture.artifact({ "server.py": server });
+    const start = async (): Promise<{ link: string; said: string }> => {
+      const before = linksOf(fixture);
+      const entrypoint = ["python", "server.py", "127.0.0.1:80"];
+      const spec = replicaSpec({ artifact, runtime: "custom", entrypoint, port: 80 });
+      await driver.start(spec, live);
+      const { address } = await sink.told("started", spec.replicaId);
+      const said = await answer(address);
+      const [third, fourth] = tcpAddress(address).host.split(".").slice(2).map(Number);
+      const end = [third, fourth].map((byte = 0) => byte.toString(16).padStart(2, "0")).join("");
+      const link = linksOf(fixture).find((name) => name.endsWith(end)) ?? "none";
+      return { link: before.includes(link) ? "prepared" : link, said };
+    };
+    const first = await start();
+    assert.notEqual(first.link, "prepared");
+    await until("networks are prepared", () => linksOf(fixture).length === 5);
+    const second = await start();
+    assert.deepEqual(second, { link: "prepared", said: first.said });
+    for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });
+    await driver.close();
+    await until("no network is left", () => linksOf(fixture).length === 0);
+  });
+}
+
+/** The machine's ends of the cables of the driver's networks. */
+function linksOf({ dataDir }: ProcessFixture): string[] {
+  const prefix = linkPrefix + installationOf(dataDir);
+  return readdirSync("/sys/class/net").filter((name) => name.startsWith(prefix));
 }
 
 function answer(address: Address): Promise<string> {

@@ -125,7 +125,7 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
     cwd: run.cwd,
     environment,
     user: projectUser(tools.projectId),
-    network: network && connectNetwork(network, null).setup,
+    network: network && connectNetwork(network, false).setup,
     view: {
       stagingDir: tools.stagingDir,
       etcDir: tools.etcDir,

@@ -92,13 +92,14 @@ function settingsOf({ controller, version }: CgroupParent, limits: CgroupLimits)
 
 /** The command that enters the cgroup, becomes the kernel's first choice to kill, and executes `command`. */
 export function entering(group: Cgroup, { file, args, environment }: Command): Command {
-  const folders = [...new Set(group.map(({ folder }) => join(folder, "cgroup.procs")))];
+  // A task that moves itself alone waits for nobody; version 2 has only the file that makes the kernel wait some 10 ms.
+  const files = group.map(({ folder, version }) => join(folder, version === 1 ? "tasks" : "cgroup.procs"));
   const isCpuHeld = group.some(({ controller }) => controller === "cpu");
   const become = isCpuHeld ? 'exec "$@"' : `exec nice -n ${niceness} "$@"`;
   const script = `while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done; shift
 { echo ${oomScore} >/proc/self/oom_score_adj; } 2>/dev/null
 ${become}`;
-  return { file: "/bin/sh", args: ["-c", script, "sh", ...folders, "--", file, ...args], environment };
+  return { file: "/bin/sh", args: ["-c", script, "sh", ...new Set(files), "--", file, ...args], environment };
 }
 
 /**

@@ -14,7 +14,6 @@ import { readMounts, type SystemMount } from "./system-mounts.ts";
  * a part of /etc.
  */
 const systemFolderNames = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/gnu"];
-const probePort = 8000;
 /** An unprivileged user id, for the probe only. */
 const probeUser = 0x7fff0001;
 /** Upper bound on processes visible to the probe: its own few. A machine has more. */
@@ -84,7 +83,7 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
       cwd: "/tmp",
       environment: {},
       user: probeUser,
-      network: sandbox.network.kind === "own" ? connectNetwork(sandbox.network, probePort).setup : null,
+      network: sandbox.network.kind === "own" ? connectNetwork(sandbox.network, true).setup : null,
       view: {
         stagingDir: at("staging"),
         readOnly: [],

@@ -23,6 +23,7 @@ import { noCgroups, removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
 import type { DiskWatch, DiskWriter } from "./disk-watch.ts";
 import { launch, type Launched } from "./launch.ts";
 import { keepNetworkRules, removeNetworkRules } from "./network-machine.ts";
+import { NetworkPool } from "./network-pool.ts";
 import { PortPool } from "./port-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
 import {
@@ -74,6 +75,7 @@ export class ProcessDriver implements Driver {
   readonly #options: ProcessDriverOptions;
   readonly #cgroups: Cgroups;
   readonly #network: OwnNetwork | null;
+  readonly #networks: NetworkPool | null;
   readonly #ports = new PortPool();
   readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
   /** Starts in progress. */
@@ -86,7 +88,9 @@ export class ProcessDriver implements Driver {
     this.#options = options;
     this.instanceId = options.instanceId;
     this.#cgroups = options.cgroups ?? noCgroups;
+    const { clock, log } = options;
     this.#network = ownNetwork(options.sandbox);
+    this.#networks = this.#network && new NetworkPool({ network: this.#network, clock, log });
     this.capabilities = {
       dockerfile: false,
       baseImage: false,
@@ -182,6 +186,7 @@ export class ProcessDriver implements Driver {
     await this.#networkLoop.stop();
     await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
     await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
+    await this.#networks?.close();
     const network = this.#network;
     if (network !== null && !this.#hasReplicas()) await removeNetworkRules(network);
     this.#replicas.clear();
@@ -189,7 +194,8 @@ export class ProcessDriver implements Driver {
 
   async #keepNetworkRules(): Promise<void> {
     const network = this.#network;
-    if (network === null || !this.#hasReplicas() || (await keepNetworkRules(network))) return;
+    const isUsed = this.#hasReplicas() || this.#networks?.isEmpty === false;
+    if (network === null || !isUsed || (await keepNetworkRules(network))) return;
     this.#options.log.warn("the rules of replicas' networks were gone and are in force again");
   }
 
@@ -216,6 +222,7 @@ export class ProcessDriver implements Driver {
     const launched = await launch(spec, {
       ...this.#context(),
       ports: this.#ports,
+      networks: this.#networks,
       cgroups: this.#cgroups,
       signal,
     }).catch((error: unknown) => {

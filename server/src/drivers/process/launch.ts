@@ -13,7 +13,7 @@ import { entering, makeGroup, removeGroup, type Cgroup, type CgroupParent } from
 import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
 import { writeEtc } from "./etc-folder.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
-import { connectNetwork } from "./network-machine.ts";
+import type { NetworkPool, PreparedNetwork } from "./network-pool.ts";
 import type { PortPool } from "./port-pool.ts";
 import { bootId } from "./process-table.ts";
 import {
@@ -27,7 +27,7 @@ import {
 } from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
 import { runToEnd } from "./run-to-end.ts";
-import { ownNetwork, projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
+import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 
 /** The machine's resources for a launch. All paths are absolute. */
@@ -44,6 +44,8 @@ export type LaunchContext = {
   readonly runtimeDir: string;
   readonly sandbox: Sandbox;
   readonly ports: PortPool;
+  /** Null: replicas share the machine's network. */
+  readonly networks: NetworkPool | null;
   readonly cgroups: { readonly places: readonly CgroupParent[] };
   /** Aborts long copying; once the app is spawned, the caller stops it. */
   readonly signal: AbortSignal;
@@ -99,6 +101,8 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     if (choice.port !== null && choice.network === null) context.ports.release(choice.port);
     await removeReplica(paths);
     throw error;
+  } finally {
+    if (choice.network?.descriptor !== undefined) closeSync(choice.network.descriptor);
   }
 }
 
@@ -129,22 +133,21 @@ type AddressChoice = {
   readonly socket: string | null;
   readonly entrypoint: readonly string[];
   readonly hint: string | null;
-  /** Shell lines that connect the replica's own network; null: none. */
-  readonly network: string | null;
+  /** The replica's own network; null: none. */
+  readonly network: Pick<PreparedNetwork, "setup" | "descriptor"> | null;
 };
 
 /** A cortex app listens on a private socket; a web server on its port, in its own network if available. */
 async function chooseAddress(spec: ReplicaSpec, context: LaunchContext): Promise<AddressChoice> {
-  const { sandbox, ports } = context;
+  const { networks, ports } = context;
   const isCortex = spec.runtime === "cortex";
   const socket = isCortex ? socketPath(context.socketsDir, spec.replicaId) : null;
   if (!isCortex && spec.entrypoint.length === 0)
     throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
-  const network = ownNetwork(sandbox);
-  if (network !== null) {
+  if (networks !== null) {
     const port = socket !== null ? null : isCortex || spec.port === 0 ? anyPort : spec.port;
-    const { place, setup } = connectNetwork(network, port);
-    return { host: place.address, port, socket, entrypoint: spec.entrypoint, hint: null, network: setup };
+    const { place, ...network } = networks.take(port !== null);
+    return { host: place.address, port, socket, entrypoint: spec.entrypoint, hint: null, network };
   }
   const own = { host: loopback, hint: null, network: null };
   if (isCortex) return { ...own, port: socket === null ? await ports.take() : null, socket, entrypoint: [] };
@@ -217,6 +220,8 @@ async function spawnReplica(
   { paths, context, choice, cgroup }: Place & { readonly choice: AddressChoice; readonly cgroup: Cgroup },
 ): Promise<ChildProcess> {
   const isSandboxed = context.sandbox.kind === "namespaces";
+  const outputs = spec.runtime === "cortex" ? 3 : 2;
+  const descriptor = choice.network?.descriptor;
   const program =
     spec.runtime === "cortex" ? [artifact.python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
   const places = {
@@ -237,18 +242,19 @@ async function spawnReplica(
     }),
     view: viewOf(spec, artifact, { paths, context }),
     user: projectUser(spec.projectId),
-    network: choice.network,
+    network: choice.network?.setup ?? null,
+    networkDescriptor: descriptor === undefined ? undefined : outputs + 1,
     around,
   });
   const { file, args, environment } = entering(cgroup, confined);
   const user = ownerOf(spec, context.sandbox);
-  const outputs = [paths.stdout, paths.stderr, paths.ready].map((path) => openOutput(path, user));
+  const opened = [paths.stdout, paths.stderr, paths.ready].map((path) => openOutput(path, user));
   try {
     const child = spawn(file, args, {
       cwd: paths.dir,
       env: environment,
       detached: true,
-      stdio: spec.runtime === "cortex" ? ["ignore", ...outputs] : ["ignore", ...outputs.slice(0, 2)],
+      stdio: ["ignore", ...opened.slice(0, outputs), ...(descriptor === undefined ? [] : [descriptor])],
     });
     child.unref();
     await once(child, "spawn");
@@ -260,7 +266,7 @@ async function spawnReplica(
       code === "E2BIG" ? "its variables are too large for one process" : `the machine refused (${code ?? "unknown"})`;
     throw new StartRefused(`The replica could not be started: ${known}.`);
   } finally {
-    for (const output of outputs) closeSync(output);
+    for (const output of opened) closeSync(output);
   }
 }
 

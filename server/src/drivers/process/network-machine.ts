@@ -10,6 +10,7 @@ import {
   linkPrefix,
   networkRules,
   networkSetup,
+  redirectToLoopback,
   firewallTableOf,
   type Network,
   type NetworkAddress,
@@ -64,12 +65,15 @@ function isInstalled(tool: string): boolean {
   return toolsEnvironment.PATH.split(":").some((folder) => existsSync(join(folder, tool)));
 }
 
-/** An address for one run, and the shell lines that connect it. Throws when no address is free. */
-export function connectNetwork(network: OwnNetwork, port: number | null): { place: NetworkAddress; setup: string } {
+/** A network for one run, and the shell lines that connect it. */
+export type ConnectedNetwork = { readonly place: NetworkAddress; readonly setup: string };
+
+/** `hasServer`: a web server of the run listens on any of its addresses. Throws when no address is free. */
+export function connectNetwork(network: OwnNetwork, hasServer: boolean): ConnectedNetwork {
   const place = chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
   if (place === null) throw new Error("no address is free for another network on this machine");
-  const at = { port, platform: process.pid, exitCode: sandboxFailedCode };
-  return { place, setup: networkSetup(network, place, at) };
+  const setup = networkSetup(network, place, { platform: process.pid, exitCode: sandboxFailedCode });
+  return { place, setup: hasServer ? setup + redirectToLoopback(place, sandboxFailedCode) : setup };
 }
 
 /** Applies the machine's rules, replacing those that an earlier process of the platform left. */

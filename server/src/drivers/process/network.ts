@@ -73,13 +73,12 @@ export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddre
 
 /**
  * Shell lines that connect a new network namespace. They run inside it as root, before the machine's own files are
- * hidden. `port`: where a web server of the app listens, on any of its addresses; null for none. `platform`: a process
- * in the machine's own network. A failure prints to standard error and exits the shell with `exitCode`.
+ * hidden. `platform`: a process in the machine's own network. A failure prints to standard error and exits the shell with `exitCode`.
  */
 export function networkSetup(
   network: OwnNetwork,
   { address, link }: NetworkAddress,
-  at: { readonly port: number | null; readonly platform: number; readonly exitCode: number },
+  at: { readonly platform: number; readonly exitCode: number },
 ): string {
   const host = `/proc/${at.platform}/ns/net`;
   const onHost = `nsenter --net=${host}`;
@@ -93,7 +92,7 @@ route add ${hostAddress} dev eth0 scope link
 route add default via ${hostAddress} dev eth0
 END
 { echo 1 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6; echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start; } 2>/dev/null
-${at.port === null ? "" : toLoopback(address, orEnd)}${onHost} ip -batch - <<'END' ${orEnd}
+${onHost} ip -batch - <<'END' ${orEnd}
 addr add ${hostAddress}/32 dev ${link}
 link set ${link} up
 route add ${address}/32 dev ${link} src ${hostAddress}
@@ -104,8 +103,8 @@ ${networkRules(network)}END
 `;
 }
 
-/** Redirects calls to servers that listen only on the loopback address. */
-function toLoopback(address: string, orEnd: string): string {
+/** Further lines for an app with a web server: redirects calls to servers that listen only on the loopback address. */
+export function redirectToLoopback({ address }: NetworkAddress, exitCode: number): string {
   return `{ echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet && nft -f - <<'END'
 table ip slipway {
  chain calls {
@@ -114,7 +113,7 @@ table ip slipway {
  }
 }
 END
-} ${orEnd}
+} || exit ${exitCode}
 `;
 }
 

@@ -26,6 +26,8 @@ export type SandboxedRun = {
   readonly view: SandboxView;
   /** Shell lines that connect the run's own network (see `network.ts`); null: it shares the machine's. */
   readonly network: string | null;
+  /** A descriptor of the network that the spawned process inherits (see `network-pool.ts`); without it a new one is made. */
+  readonly networkDescriptor?: number | undefined;
   /** The program's user id when the platform is root (`projectUser`); otherwise without effect. */
   readonly user: number;
   /** The platform's shell lines around the program, run in the spawned process's folder. */
@@ -90,16 +92,17 @@ export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand
   if (sandbox.kind === "none") {
     return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };
   }
-  const script = `table=$1\nroot=$2\nshift 2\n${before}${run.network ?? ""}${processLimit}${limits}${mountAll}${start}`;
+  const { networkDescriptor: prepared } = run;
+  const closing = prepared === undefined ? "" : `exec ${prepared}>&-\n`;
+  const script = `table=$1\nroot=$2\nshift 2\n${closing}${before}${run.network ?? ""}${processLimit}${limits}${mountAll}${start}`;
   const drop = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
   if (!sandbox.isUserOwned) drop.push(`--reuid=${run.user}`, `--regid=${run.user}`, "--clear-groups");
   const root = run.view.stagingDir;
   const shell = ["sh", "-c", script, "sh", mountTable(run.view, sandbox), root, "chroot", viewPath, ...drop, ...inside];
-  return {
-    file: "unshare",
-    args: [...namespaceOptions(sandbox.isUserOwned, run.network !== null), ...shell],
-    environment,
-  };
+  const hasNewNetwork = run.network !== null && prepared === undefined;
+  const args = [...namespaceOptions(sandbox.isUserOwned, hasNewNetwork), ...shell];
+  if (prepared === undefined) return { file: "unshare", args, environment };
+  return { file: "nsenter", args: [`--net=/proc/self/fd/${prepared}`, "unshare", ...args], environment };
 }
 
 /** `--kill-child`: nothing survives when the process that we know is killed. The shell is the namespace's first process. */
@@ -113,8 +116,8 @@ function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
  * the machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also refuses namespaces to
  * processes in one, which pivoting alone would allow.
  */
-const mountAll = `{ printf '%s' "$table" >"$root/table" && mount -a -T "$root/table" && mkdir "$root/old" && cd "$root" &&
-pivot_root . old && umount -l /old && rmdir /old; } || exit ${sandboxFailedCode}\n`;
+const mountAll = `{ printf '%s' "$table" >"$root/table" && mount -a -T "$root/table" && cd "$root" &&
+pivot_root . . && umount -c -l .; } || exit ${sandboxFailedCode}\n`;
 /** No core dumps; a bounded number of open files, as many as allowed. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>/dev/null || ulimit -n "$(ulimit -Hn)"\n`;
 /** Shells use different letters; a lower limit of the machine remains. */
