@@ -11,25 +11,32 @@ import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type AppId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { temporaryFolder } from "./support/folder.ts";
-import { startGitServer } from "./support/git-server.ts";
+import { startGitServer, type GitServer } from "./support/git-server.ts";
 
-test("a fetch goes on from the app's last checkout, and leaves no keys and nothing of apps that are gone", async (t) => {
-  const server = await startGitServer(t);
-  await server.createRepo("acme", "app", { "main.py": "one", "old.py": "old", "same.py": "same" });
-  const sourcesDir = temporaryFolder(t, "source");
+type Fetch = (checkoutOf: AppId | null, from?: { repo?: string; commit?: string }) => ReturnType<GitSource["fetch"]>;
+
+function open(sourcesDir: string, server: GitServer): { readonly source: GitSource; readonly fetch: Fetch } {
   const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" } }),
     ...{ urlTemplate: server.urlTemplate, timeoutMs: 30_000, bytesMax: 50_000_000, sourcesDir },
     findCredential: () => Promise.resolve(null),
     ...{ clock: systemClock, log: silentLog },
   });
-  const fetch = (checkoutOf: AppId | null): ReturnType<GitSource["fetch"]> =>
+  const fetch: Fetch = (checkoutOf, { repo = "app", commit = null }: { repo?: string; commit?: string | null } = {}) =>
     source.fetch({
-      ...{ projectId: newProjectId(), buildId: newBuildId(), commit: null, isBranchGiven: true, checkoutOf },
-      settings: { gitRepo: "acme/app", gitBranch: "main", gitPath: "" },
+      ...{ projectId: newProjectId(), buildId: newBuildId(), commit, isBranchGiven: true, checkoutOf },
+      settings: { gitRepo: `acme/${repo}`, gitBranch: "main", gitPath: "" },
       log: () => undefined,
       signal: new AbortController().signal,
     });
+  return { source, fetch };
+}
+
+test("a fetch goes on from the app's last checkout, and leaves no keys and nothing of apps that are gone", async (t) => {
+  const server = await startGitServer(t);
+  await server.createRepo("acme", "app", { "main.py": "one", "old.py": "old", "same.py": "same" });
+  const sourcesDir = temporaryFolder(t, "source");
+  const { source, fetch } = open(sourcesDir, server);
   const checkoutOf = appIdOf(newProjectId(), "shop");
   const first = await fetch(checkoutOf);
   const kept = join(sourcesDir, "checkouts", checkoutOf);
@@ -54,4 +61,15 @@ test("a fetch goes on from the app's last checkout, and leaves no keys and nothi
     () => Promise.resolve([]),
   );
   assert.equal(existsSync(kept), false);
+});
+
+test("a commit of the repository that an app had before is not taken for one of its new repository", async (t) => {
+  const server = await startGitServer(t);
+  await server.createRepo("acme", "app", { "main.py": "one" });
+  await server.createRepo("acme", "other", { "main.py": "other" });
+  const { fetch } = open(temporaryFolder(t, "source"), server);
+  const app = appIdOf(newProjectId(), "shop");
+  const { commit } = await fetch(app);
+  assert.equal((await fetch(app, { commit })).commit, commit);
+  await assert.rejects(fetch(app, { repo: "other", commit }));
 });
