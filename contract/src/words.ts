@@ -11,7 +11,8 @@ export const permissionTable = {
   "projects.delete": "Delete the project.",
   "apps.read": "See apps, their settings, builds, releases and replicas.",
   "apps.create": "Create apps.",
-  "apps.update": "Change apps, promote releases, stop replicas.",
+  "apps.update":
+    "Change apps (a changed setting may start a build), roll releases out and back, start, stop and restart apps.",
   "apps.delete": "Delete apps.",
   "apps.call": "Call apps.",
   "builds.create": "Start builds and rebuilds.",

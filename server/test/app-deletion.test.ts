@@ -9,7 +9,7 @@ import type { Db } from "#store/database.ts";
 import { gatedApp, startCallGate, type CallGate } from "./support/call-gate.ts";
 import { testDatabase } from "./support/database.ts";
 import { deploy } from "./support/examples.ts";
-import { startGitServer } from "./support/git-server.ts";
+import { startGitServer, type GitServer } from "./support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
@@ -21,6 +21,7 @@ type Fixture = {
   readonly platform: PlatformProcess;
   readonly db: Db;
   readonly gate: CallGate;
+  readonly git: GitServer;
   readonly project: string;
 };
 
@@ -32,7 +33,7 @@ async function fixture(t: TestContext): Promise<Fixture> {
   await git.createRepo("acme", "slow", { "main.py": "import time\ntime.sleep(3600)\ndef run(): pass\n" });
   const settings = { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_METERING_SECONDS: "1", ...gate.settings };
   const platform = await startPlatform(t, { ...settings, SLIPWAY_DATABASE_URL: url.reveal() });
-  return { platform, db, gate, project: `/v2/projects/${platform.bootstrap.projectId}` };
+  return { platform, db, gate, git, project: `/v2/projects/${platform.bootstrap.projectId}` };
 }
 
 /** Tables that know apps, each with its rows of the app; those that are kept are left out. */
@@ -130,6 +131,31 @@ test("a deleted app frees its name at once, ends no running call, and leaves aud
   const folder = join(platform.dataDir, "builds");
   const artifacts = async (): Promise<string[]> => (await readdir(folder)).filter((name) => name !== "cache");
   await until("no artifact is left", async () => (await artifacts()).length === 0, { deadlineMs });
+});
+
+test("an app that is deleted during a roll-out ends the calls of both releases as ever, and leaves nothing", async (t) => {
+  const { platform, db, gate, project, git } = await fixture(t);
+  const settings = { maxReplicaCount: 4, replicaConcurrency: 20, rollOutDurationSeconds: 600 };
+  const { appId } = await deploy(platform, { name: "story", ...fields, ...settings });
+  const app = `${project}/apps/${appId}`;
+  await git.push("acme", "story", { "main.py": `${gatedApp}\nprint("loaded again")\n` });
+  assert.equal((await platform.api("POST", `${app}/builds`, {})).status, 201);
+  const isRollingOut = async (): Promise<boolean> => (await platform.api("GET", `${app}/rollout`)).status === 200;
+  await until("the roll-out is under way", isRollingOut, { deadlineMs });
+  const running = Array.from({ length: 10 }, () => platform.call("story", "run", { gate: gate.urls }));
+  await until("calls run", () => gate.waiting() === running.length, { deadlineMs });
+  const { body: containers } = await platform.api("GET", `${app}/containers`);
+  assert.equal(
+    new Set((containers as { buildId: string }[]).map(({ buildId }) => buildId)).size,
+    2,
+    "of both releases",
+  );
+  assert.equal((await platform.api("DELETE", app)).status, 200);
+  assert.equal((await platform.api("POST", `${app}/rollout/finish`)).status, 404);
+  gate.open();
+  for (const call of running) assert.equal((await call).status, 200);
+  await until("nothing is left of it", () => isRemoved(db, appId), { deadlineMs });
+  assert.deepEqual(await leftOf(db, appId), {});
 });
 
 test("100,000 runs and lines go in bounded steps, also when the platform is killed in the midst of it", async (t) => {

@@ -5,11 +5,14 @@ import { lockApp } from "#apps/app-store.ts";
 import { beginRelease } from "#apps/roll-out-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import { readNewestServed } from "#apps/settings-change-store.ts";
+import { liveSettings } from "#apps/settings.ts";
+import { readReleaseSettings } from "#apps/stored-settings.ts";
 import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
+import { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { addBuildLines } from "#logs/build-log-store.ts";
-import type { Db } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import { BuildStopped } from "./build-ending.ts";
 import { moveBuild } from "./build-store.ts";
 import type { CandidateRelease } from "./trial.ts";
@@ -39,9 +42,7 @@ export async function promote(
     const at = parts.clock.now();
     const isStopped = app !== undefined && app.stopped_at !== null;
     // No calls have to move from one release to the other while the app is stopped.
-    const asked = (app?.request as { readonly rollOutDurationSeconds?: number | null } | undefined)
-      ?.rollOutDurationSeconds;
-    const durationSeconds = isStopped ? 0 : (asked ?? release.settings.rollOutDurationSeconds);
+    const durationSeconds = isStopped ? 0 : await readDuration(tx, releaseId);
     const liveReleaseId = app?.live_release_id ?? null;
     await beginRelease(tx, { appId, releaseId, liveReleaseId, durationSeconds, nowMs: at });
     const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
@@ -60,6 +61,19 @@ export async function promote(
   });
   if (isPromoted) await parts.refreshRoute(appId);
   return isPromoted;
+}
+
+/** Of a roll-out to the release, in seconds; it may have been changed since its build began. */
+async function readDuration(tx: Tx, releaseId: ReleaseId): Promise<number> {
+  const row = await tx
+    .selectFrom("releases")
+    .innerJoin("apps", "apps.id", "releases.app_id")
+    .select(["releases.settings", "releases.origins", "releases.base_settings", "apps.request"])
+    .where("releases.id", "=", releaseId)
+    .executeTakeFirstOrThrow();
+  const release = readReleaseSettings(row);
+  if (release instanceof Fault) throw release;
+  return liveSettings(release, row.request as Readonly<Record<string, unknown>>).settings.rollOutDurationSeconds;
 }
 
 const replacedText =
