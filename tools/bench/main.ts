@@ -1,7 +1,7 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push` or `rollback`: measures, prints, and
-// writes docs/benchmarks.md.
+// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback` or `roll-out`: measures,
+// prints, and writes docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
-// for usage --apps=1000; for step --rate=1000 --seconds=4.
+// for usage --apps=1000; for step and roll-out --rate --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -11,6 +11,7 @@ import { benchColdStart } from "./cold-start.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { benchPush, pushSection } from "./push.ts";
 import { coldStartSection, comparison, machine, proxySection, writeSection } from "./report.ts";
+import { benchRollOut, rollOutSection } from "./roll-out.ts";
 import { benchRollback, rollbackSection } from "./rollback.ts";
 import { stepSection } from "./step-report.ts";
 import { benchStep } from "./step.ts";
@@ -26,7 +27,7 @@ const { positionals, values } = parseArgs({
     rows: { type: "string", default: "10000000" },
     projects: { type: "string", default: "50" },
     apps: { type: "string", default: "1000" },
-    rate: { type: "string", default: "1000" },
+    rate: { type: "string" },
     "no-write": { type: "boolean", default: false },
   },
 });
@@ -48,7 +49,7 @@ async function coldStart(): Promise<string> {
 }
 
 async function step(): Promise<string> {
-  const options = { rounds, rate: Number(values.rate), seconds: Number(values.seconds) };
+  const options = { rounds, rate: Number(values.rate ?? 1000), seconds: Number(values.seconds) };
   const section = stepSection(await benchStep(options, print), options);
   print(section);
   return section;
@@ -87,6 +88,13 @@ async function rollback(): Promise<string> {
   return section;
 }
 
+async function rollOut(): Promise<string> {
+  const options = { rounds, rate: Number(values.rate ?? 300), seconds: Number(values.seconds) };
+  const section = rollOutSection(await benchRollOut(options, print), options);
+  print(section);
+  return section;
+}
+
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
@@ -96,6 +104,7 @@ const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   usage,
   push,
   rollback,
+  "roll-out": rollOut,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];

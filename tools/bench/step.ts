@@ -1,11 +1,11 @@
 // A step from nothing to many calls per second, through a whole platform with its sandbox to an app at zero replicas: how long
 // callers wait, and how many replicas come. Calls are sent at their times, whether earlier ones are answered or not.
-import { Agent, request } from "node:http";
 import type { TestContext } from "node:test";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
 import { openGitServer } from "@slipway/server/test/support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
+import { AppCaller } from "./open-loop.ts";
 import { median } from "./report.ts";
 
 /** `rate`: calls per second of the step. */
@@ -30,9 +30,7 @@ export type StepResult = { readonly steps: readonly Step[]; readonly reachable: 
 export const calmMs = 100;
 /** What the app is set to. */
 export const stepSettings = { replicaConcurrency: 20, maxReplicaCount: 4, cooldownPeriodSeconds: 2 } as const;
-const tickMs = 5;
 const callers = 64;
-const callMs = 60_000;
 const main = `def run():\n    return {"answered": True}\n`;
 const toml = `[cerebrium.deployment]\npython_version = "3.11"\n`;
 
@@ -64,41 +62,21 @@ export async function benchStep(options: StepOptions, print: (line: string) => v
   }
 }
 
-class Caller {
+class Caller extends AppCaller {
   readonly #platform: PlatformProcess;
   readonly #appId: string;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 2000 });
 
   constructor(platform: PlatformProcess, appId: string) {
+    super(platform, "step");
     this.#platform = platform;
     this.#appId = appId;
   }
 
-  close(): void {
-    this.#agent.destroy();
-  }
-
   /** Waits until the app sleeps, then sends the step; resolves when all calls have an answer. */
   async step({ rate, seconds }: StepOptions): Promise<Step> {
-    const sleeps = async (): Promise<boolean> => (await replicaCount(this.#platform, this.#appId)) === 0;
-    await until("the app sleeps", sleeps, { deadlineMs: 60_000 });
-    const total = rate * seconds;
-    const calls: Promise<{ readonly dueMs: number; readonly endMs: number; readonly isGood: boolean }>[] = [];
-    const began = performance.now();
-    await new Promise<void>((resolve) => {
-      const timer = setInterval(() => {
-        const due = Math.min(total, Math.floor(((performance.now() - began) * rate) / 1000));
-        while (calls.length < due) {
-          const dueMs = (calls.length * 1000) / rate;
-          calls.push(this.#call().then((isGood) => ({ dueMs, endMs: performance.now() - began, isGood })));
-        }
-        if (calls.length < total) return;
-        clearInterval(timer);
-        resolve();
-      }, tickMs);
-    });
-    const replicas = await replicaCount(this.#platform, this.#appId);
-    const ended = await Promise.all(calls);
+    const replicas = (): Promise<number> => replicaCount(this.#platform, this.#appId);
+    await until("the app sleeps", async () => (await replicas()) === 0, { deadlineMs: 60_000 });
+    const ended = await this.send(rate, (sent) => sent >= rate * seconds);
     const latencies = ended.map(({ dueMs, endMs }) => endMs - dueMs).toSorted((left, right) => left - right);
     const lastSlow = ended.findLastIndex(({ dueMs, endMs }) => endMs - dueMs > calmMs);
     return {
@@ -108,7 +86,7 @@ class Caller {
       p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? 0,
       maxMs: latencies.at(-1) ?? 0,
       failed: ended.filter(({ isGood }) => !isGood).length,
-      replicas,
+      replicas: await replicas(),
     };
   }
 
@@ -117,25 +95,9 @@ class Caller {
     const endMs = performance.now() + seconds * 1000;
     let answered = 0;
     const loop = async (): Promise<void> => {
-      while (performance.now() < endMs) if (await this.#call()) answered++;
+      while (performance.now() < endMs) if (await this.call()) answered++;
     };
     await Promise.all(Array.from({ length: callers }, loop));
     return answered / seconds;
-  }
-
-  /** True for an answer of the app. */
-  #call(): Promise<boolean> {
-    const { apiUrl, projectId, inferenceToken } = this.#platform.bootstrap;
-    return new Promise((resolve) => {
-      const headers = { authorization: `Bearer ${inferenceToken}`, "content-type": "application/json" };
-      const url = `${apiUrl}/v4/${projectId}/step/run`;
-      const sent = request(url, { method: "POST", agent: this.#agent, headers, timeout: callMs }, (answer) => {
-        answer.resume();
-        answer.on("close", () => resolve(answer.statusCode === 200 && answer.complete));
-      });
-      sent.on("timeout", () => sent.destroy());
-      sent.on("error", () => resolve(false));
-      sent.end("{}");
-    });
   }
 }
