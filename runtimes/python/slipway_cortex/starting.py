@@ -1,4 +1,4 @@
-"""Answers the health and readiness questions while the main thread imports the app.
+"""Answers health questions while the main thread imports the app.
 
 The import must have the main thread (signal handlers, event loops and GPU libraries demand it), so a small thread of
 its own looks at the port meanwhile. Everything that is not such a question is kept unread, or with what was read of
@@ -16,7 +16,7 @@ from .http_head import HEAD_BYTES_MAX, HttpError, parse_head
 
 HELD_MAX = 1024  # Connections held during the import; further ones wait in the listen queue.
 ACCEPT_PAUSE_SECONDS = 0.05  # After a failed accept, such as for want of descriptors, so as not to spin.
-ANSWER = {"/_slipway/health": (200, "alive"), "/_slipway/ready": (503, "the app is starting")}
+CLOSED = getattr(select, "POLLRDHUP", 0)  # Linux tells it; of a Unix socket it is told everywhere.
 
 
 class Starting:
@@ -50,13 +50,15 @@ class Starting:
         poll.register(self._wake_read, select.POLLIN)
         poll.register(self._listener, select.POLLIN)
         while True:
-            for fd, _events in poll.poll():
+            for fd, events in poll.poll():
                 if fd == self._wake_read:
                     return
                 if fd == self._listener.fileno():
                     self._accept(poll)
-                elif fd in self._held:
+                elif fd in self._held and events & select.POLLIN:
                     self._read(poll, fd)
+                elif fd in self._held:
+                    self._drop(poll, fd)  # Whoever asked whether it is ready has gone; such questions would add up.
 
     def _accept(self, poll) -> None:
         try:
@@ -89,12 +91,16 @@ class Starting:
             if len(seen) > HEAD_BYTES_MAX:
                 poll.unregister(fd)
             return
-        reply = reply_to(seen)
-        if reply is None:
+        head = question_in(seen)
+        if head is None:
             poll.unregister(fd)  # Kept for the service.
             return
+        if head.path == "/_slipway/ready":
+            poll.modify(fd, CLOSED)  # Kept for the service, too, unless its connection is closed.
+            return
+        body = message_body("alive")
         try:
-            client.send(reply)
+            client.send(answer_head(200, JSON, len(body), b"", True) + (b"" if head.method == "HEAD" else body))
         except OSError:
             pass
         self._drop(poll, fd)
@@ -107,15 +113,11 @@ class Starting:
             poll.register(self._listener, select.POLLIN)
 
 
-def reply_to(seen: bytes) -> bytes | None:
-    """The answer to a health or readiness question; None for every other request."""
+def question_in(seen: bytes):
+    """The head of a health or readiness question; None for every other request."""
     try:
         head = parse_head(seen[: seen.index(b"\r\n\r\n")])
     except HttpError:
         return None
-    if head.path not in ANSWER or head.method not in ("GET", "HEAD") or head.length or head.chunked:
-        return None
-    status, message = ANSWER[head.path]
-    body = message_body(message)
-    reply = answer_head(status, JSON, len(body), b"", True)
-    return reply if head.method == "HEAD" else reply + body
+    is_question = head.path in ("/_slipway/health", "/_slipway/ready") and head.method in ("GET", "HEAD")
+    return head if is_question and not head.length and not head.chunked else None

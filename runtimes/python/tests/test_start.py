@@ -45,19 +45,36 @@ class StartingTest(unittest.TestCase):
         until(lambda: "importing" in replica.stdout())
         return replica
 
-    def test_answers_that_it_is_alive_but_not_ready_while_it_imports(self):
+    def test_answers_that_it_is_alive_while_it_imports_and_that_it_is_ready_as_soon_as_it_is(self):
         replica = self.starting()
-        answer = replica.get("/_slipway/ready")
-        self.assertEqual((answer.status, answer.message), (503, "the app is starting"))
+        early = replica.client()
+        self.addCleanup(early.close)
+        early.send(request("GET", "/_slipway/ready"))
         self.assertEqual(replica.get("/_slipway/health").status, 200)
         with replica.client() as client:
-            client.send(request("HEAD", "/_slipway/ready"))
-            self.assertEqual(client.answer(head_only=True).status, 503)
+            client.send(request("HEAD", "/_slipway/health"))
+            self.assertEqual(client.answer(head_only=True).status, 200)
             self.assertTrue(client.ended())
         open(replica.path("go"), "w").close()
+        self.assertEqual(early.answer().message, "ready")
         self.assertEqual(replica.report(), {"ready": True, "port": replica.port})
         self.assertEqual(replica.reports[0], {"listening": True, "port": replica.port})
         self.assertEqual(replica.get("/_slipway/ready").status, 200)
+
+    @unittest.skipUnless(sys.platform == "linux", "it counts descriptors in /proc")
+    def test_drops_questions_whether_it_is_ready_that_nobody_waits_for(self):
+        replica = self.starting()
+        descriptors = "/proc/%d/fd" % replica.process.pid
+        before = len(os.listdir(descriptors))
+        clients = [replica.client() for _ in range(20)]
+        for client in clients:
+            client.send(request("GET", "/_slipway/ready"))
+        until(lambda: len(os.listdir(descriptors)) == before + 20)
+        for client in clients:
+            client.close()
+        until(lambda: len(os.listdir(descriptors)) == before)
+        open(replica.path("go"), "w").close()
+        self.assertEqual(replica.report(), {"ready": True, "port": replica.port})
 
     def test_keeps_calls_that_come_meanwhile(self):
         replica = self.starting()
@@ -68,9 +85,9 @@ class StartingTest(unittest.TestCase):
         clients[2].send(call * 2)
         clients[3].send(b"NONSENSE\r\n\r\n")
         clients[4].send(request("GET", "/_slipway/ready")[:-2])
-        self.assertEqual(replica.get("/_slipway/ready").status, 503)
+        self.assertEqual(replica.get("/_slipway/health").status, 200)
         clients[1].send(call[20:30])
-        self.assertEqual(replica.get("/_slipway/ready").status, 503)
+        self.assertEqual(replica.get("/_slipway/health").status, 200)
         open(replica.path("go"), "w").close()
         replica.report()
         clients[1].send(call[30:])

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { createServer, type RequestListener } from "node:http";
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { systemClock } from "#lib/clock.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
 import { until } from "#test/support/until.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { networkProbe } from "./probe.ts";
@@ -59,6 +61,26 @@ test("a server that accepts and never answers is given up on at the deadline", a
   const address = await listen(t, server);
   const answer = networkProbe(clock)({ address, endpoint: "/ready", timeoutMs: 2000, signal: t.signal });
   await until("the question has arrived", () => isAsked);
+  await clock.advance(2000);
+  assert.deepEqual(await answer, { ok: false, reason: "GET /ready was not answered within 2 seconds." });
+});
+
+test("a socket that is not there yet is asked as soon as it is", async (t) => {
+  const path = join(temporaryFolder(t, "probe"), "app.sock");
+  const clock = new VirtualClock();
+  const answer = networkProbe(clock)({ address: { path }, endpoint: "/ready", timeoutMs: 2000, signal: t.signal });
+  await new Promise((resolve) => setImmediate(resolve));
+  const server = createServer((_, response) => response.end());
+  server.listen(path);
+  t.after(() => server.close());
+  assert.deepEqual(await answer, { ok: true });
+});
+
+test("a socket that does not come is waited for until the deadline", async (t) => {
+  const path = join(temporaryFolder(t, "probe"), "app.sock");
+  const clock = new VirtualClock();
+  const answer = networkProbe(clock)({ address: { path }, endpoint: "/ready", timeoutMs: 2000, signal: t.signal });
+  await new Promise((resolve) => setImmediate(resolve));
   await clock.advance(2000);
   assert.deepEqual(await answer, { ok: false, reason: "GET /ready was not answered within 2 seconds." });
 });

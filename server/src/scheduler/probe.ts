@@ -1,7 +1,9 @@
 // Probes a replica of a custom app: a GET that must return 200, or a TCP connect. Each probe has a deadline that also
 // covers a hanging connect.
+import { existsSync, watch } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";
+import { basename, dirname } from "node:path";
 import { formatAddress, requestAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -31,11 +33,30 @@ export function networkProbe(clock: Clock): Probe {
       // If another program answered, it would be taken for the replica.
       const { address } = target;
       if (isTaken(address)) return { ok: false, reason: `The app does not listen on ${placeOf(address)} yet.` };
+      if ("path" in address) await untilThere(address.path, signal);
       return await (target.endpoint === "" ? tcpProbe(target, signal) : httpProbe(target, signal));
     } finally {
       cancel();
     }
   };
+}
+
+/** Resolves as soon as the socket of a replica that starts is there; at the latest when `signal` is aborted. */
+async function untilThere(path: string, signal: AbortSignal): Promise<void> {
+  if (existsSync(path)) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  try {
+    const watcher = watch(dirname(path), (_change, name) => {
+      if (name === basename(path)) resolve();
+    });
+    watcher.on("error", () => resolve());
+    signal.addEventListener("abort", () => resolve(), { once: true });
+    if (existsSync(path) || signal.aborted) resolve();
+    await promise;
+    watcher.close();
+  } catch {
+    // Out of watches (fs.inotify.max_user_watches): the next probe finds it.
+  }
 }
 
 function httpProbe({ address, endpoint, timeoutMs }: ProbeTarget, signal: AbortSignal): Promise<ProbeAnswer> {
