@@ -83,7 +83,9 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
   const receiver = receiverOver({ receiveBuild, receiveSettings, rebuild, requestCancel, endPushes });
   const onRemoved = (): void => queue.noteUnused();
-  const { routes, useCases, removal } = await openApps(settings, { ...foundation, receiver, personChanged, onRemoved });
+  const computeHere = (): readonly string[] => driver.capabilities.compute;
+  const ofApps = { receiver, personChanged, onRemoved, computeHere };
+  const { routes, useCases, removal } = await openApps(settings, { ...foundation, ...ofApps });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 
   const { driver, builder, disk, onListening } = await openDriver(settings, foundation);

@@ -150,7 +150,10 @@ test("an app that is deleted during a roll-out ends the calls of both releases a
     2,
     "of both releases",
   );
+  const headers = { authorization: `Bearer ${platform.bootstrap.serviceAccountToken}`, accept: "text/event-stream" };
+  const followed = await fetch(`${platform.bootstrap.baseUrl}${app}/rollout`, { headers });
   assert.equal((await platform.api("DELETE", app)).status, 200);
+  assert.match(await followed.text(), /\nevent: end\ndata: \{.*\n\n$/);
   assert.equal((await platform.api("POST", `${app}/rollout/finish`)).status, 404);
   gate.open();
   for (const call of running) assert.equal((await call).status, 200);

@@ -263,7 +263,9 @@ test("only pushes that touch the app's folder are deployed, and the host learns 
   assert.equal(await app.answers(), "v2");
 
   // The repository is gone: the push says so, and the app goes on.
-  const body = JSON.stringify(giteaPush({ ref: "refs/heads/release", modified: ["apps/chat/main.py"] }));
+  const body = JSON.stringify(
+    giteaPush({ repository: "acme/chat", ref: "refs/heads/release", modified: ["apps/chat/main.py"] }),
+  );
   const send = async (): Promise<Json> => {
     await fetch(app.hook.url, { method: "POST", body, headers: signed(body, app.hook.secret) });
     return await verdict(app);

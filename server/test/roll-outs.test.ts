@@ -161,6 +161,8 @@ async function steered(app: App): Promise<void> {
   await app.create({ rollOutDurationSeconds: 21_600 });
   await app.push(main("two"));
   assert.deepEqual((await app.api("POST", "/rollout/resume")).status, 409);
+  const refused = await app.api("PATCH", "", { compute: "ADA_L4" });
+  assert.deepEqual([refused.status, /requests compute ADA_L4.*has only CPU/.test(refused.body.message)], [400, true]);
   const paused = (await app.api("POST", "/rollout/pause")).body;
   assert.deepEqual([paused.state, paused.share, paused.nextStepAt], ["paused", 20, null]);
   assert.equal((await app.api("POST", "/rollout/pause")).status, 409);
@@ -189,12 +191,19 @@ async function anotherDeploy(app: App): Promise<void> {
   await app.push(main("five"));
   const rollOut = await app.rollOut();
   assert.deepEqual([rollOut.state, rollOut.share], ["running", 20]);
+  const [, four] = (await app.api("GET", "/releases")).body.items;
+  assert.deepEqual(
+    [four.state, four.endReason],
+    ["taken_back", "A newer release took its place before it had all calls."],
+  );
   const load = callers(app, 2);
   await until("both releases answer", () => load.seen.has("three") && load.seen.has("five"), { deadlineMs: waitMs });
   await load.end();
   assert.deepEqual(load.failures, []);
   assert.equal((await app.api("POST", "/stop", {})).status, 200);
   assert.equal((await app.rollOut()).state, "paused", "a stop pauses a roll-out");
+  const refused = await app.api("POST", "/rollout/resume");
+  assert.deepEqual([refused.status, /start it first/.test(refused.body.message)], [409, true]);
   assert.equal((await app.api("POST", "/start", {})).status, 200);
   assert.equal((await app.api("POST", "/rollout/resume")).body.state, "running");
 }

@@ -66,6 +66,21 @@ test("a replica that does not start leaves the old one serving, and is tried aga
   await stage.reach("the third start takes over", () => isReplaced(stage, 1, 1));
 });
 
+test("a live release that does not start says so, though replicas of the one before serve", async (t) => {
+  const stage = await openStage(t);
+  const { scheduler, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ minReplicaCount: 1 }));
+  await stage.reach("it runs", () => view.ready(stage.appId).length === 1);
+  stage.scripts = [exitsEarly(goodStart), exitsEarly(goodStart), goodStart];
+  stage.promote(await stage.addRelease({ minReplicaCount: 1 }));
+  await stage.reach("it says why", () => /could not be started/.test(scheduler.waitReason(stage.appId) ?? ""));
+  const [old] = view.ready(stage.appId);
+  assert.ok(old !== undefined, "the one before serves");
+  const isNew = (): boolean => view.ready(stage.appId).every(({ releaseId }) => releaseId !== old.releaseId);
+  await stage.reach("the third start takes over", () => view.ready(stage.appId).length > 0 && isNew());
+  assert.equal(scheduler.waitReason(stage.appId), undefined);
+});
+
 test("a restart that was under way when the platform ended goes on after its next start", async (t) => {
   const stage = await openStage(t);
   const first = await stage.openProcess(t);

@@ -31,7 +31,10 @@ export function releaseHandlers({ releases }: { readonly releases: Releases }): 
     },
     async resumeDeploys(call) {
       await releases.resumeDeploys(refOf(call), call.by);
-      return { message: "Automatic deploys are resumed: the next push is deployed." };
+      return {
+        message:
+          "Automatic deploys are resumed: the next push is deployed, and where branches are polled, what was pushed meanwhile.",
+      };
     },
   };
 }

@@ -1,4 +1,5 @@
 // Roll-outs: read, follow live, pause, resume, finish, take back.
+import { Fault } from "#lib/fault.ts";
 import type { z } from "zod";
 import type { rollOut } from "@slipway/contract/roll-out-answers.ts";
 import type { RollOuts, RollOutOrder } from "#apps/roll-outs.ts";
@@ -48,7 +49,12 @@ async function follow(call: ApiCall, parts: Parts, read: () => Promise<Answer>):
     let last = "";
     for (;;) {
       await call.admit();
-      const now = await read();
+      const now = await read().catch((error: unknown) => {
+        // It was deleted.
+        if (error instanceof Fault && error.code === "not_found" && last !== "") return null;
+        throw error;
+      });
+      if (now === null) return await send(`event: end\ndata: ${last}\n\n`);
       const text = JSON.stringify(now);
       if (text !== last) await send(`data: ${text}\n\n`);
       if (now.endedAt !== null) return await send(`event: end\ndata: ${text}\n\n`);

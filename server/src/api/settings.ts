@@ -55,9 +55,11 @@ export function showSettings({
   return shown;
 }
 
-function changeText({ need, changed, build }: ChangedApp, isDryRun: boolean): string {
+function changeText({ need, changed, isServed, build }: ChangedApp, isDryRun: boolean): string {
   if (need === null) return "Nothing changes: the app has these settings already.";
   const what = `${changed.join(", ")} ${isDryRun ? "would be" : changed.length === 1 ? "is" : "are"} changed`;
+  if (need === "live" && !isServed)
+    return `${what}; that starts nothing, and counts once a build of the app has succeeded.`;
   if (need === "live") return `${what}; that is in effect within a second, and starts nothing.`;
   if (need === "build") {
     const which = build === null ? "this would start a build" : `build ${build.number} was started`;

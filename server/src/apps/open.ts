@@ -9,6 +9,8 @@ import { useCases, type UseCases } from "./use-cases.ts";
 type Parts = Foundation & {
   readonly receiver: BuildReceiver;
   readonly personChanged: (personId: string) => void;
+  /** See `SettingsChanges`. */
+  readonly computeHere: () => readonly string[];
   /** See `appRemoval`. */
   readonly onRemoved: () => void;
 };
@@ -19,7 +21,7 @@ export type OpenedApps = { readonly routes: Routes; readonly useCases: UseCases;
 /** Resolves when all routes are loaded. */
 export async function openApps(
   { providers }: { readonly providers: readonly string[] },
-  { receiver, personChanged, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
+  { receiver, personChanged, computeHere, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
 ): Promise<OpenedApps> {
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
@@ -27,5 +29,9 @@ export async function openApps(
   const removal = appRemoval({ db, clock, log, onRemoved });
   lifecycle.onClose("removal of apps", () => removal.stop());
   const onDeleted = (): void => removal.nudge();
-  return { routes, removal, useCases: useCases({ db, sealer, receiver, providers, personChanged, onDeleted, clock }) };
+  return {
+    routes,
+    removal,
+    useCases: useCases({ db, sealer, receiver, providers, personChanged, computeHere, onDeleted, clock }),
+  };
 }

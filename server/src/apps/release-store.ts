@@ -38,9 +38,10 @@ export async function makeLive(
     .updateTable("releases")
     .set({ state: endOfOther.state, end_reason: endOfOther.reason, ended_at: sql<Date>`clock_timestamp()` })
     .where("app_id", "=", appId)
-    .where("state", "in", ["live", "rolling_out"])
+    .where("state", "=", "live")
     .where("id", "<>", releaseId)
     .execute();
+  await endRolledOut(tx, { appId, but: releaseId }, endOfOther.state === "replaced" ? unfinished : endOfOther);
   await tx
     .updateTable("releases")
     .set({
@@ -59,6 +60,27 @@ export async function makeLive(
         step_ends_at = null, step_left_ms = null, ended_at = clock_timestamp()
      where app_id = ${appId} and ended_at is null`.execute(tx);
   await notify(tx, "apps", appId);
+}
+
+/** It never had all calls, so that nobody is to go back to it without naming it. */
+const unfinished: ReleaseEnd = {
+  state: "taken_back",
+  reason: "A newer release took its place before it had all calls.",
+};
+
+/** Ends the release that is being rolled out, if it is not `but`. The caller holds the lock on the app's row. */
+export async function endRolledOut(
+  tx: Tx,
+  { appId, but }: { readonly appId: AppId; readonly but?: ReleaseId },
+  { state, reason }: ReleaseEnd = unfinished,
+): Promise<void> {
+  let query = tx
+    .updateTable("releases")
+    .set({ state, end_reason: reason, ended_at: sql<Date>`clock_timestamp()` })
+    .where("app_id", "=", appId)
+    .where("state", "=", "rolling_out");
+  if (but !== undefined) query = query.where("id", "<>", but);
+  await query.execute();
 }
 
 /** Releases of an app with numbers below `before`, newest first, at most `limit`. No locks. */

@@ -6,7 +6,7 @@ import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { RollOutsTable } from "#store/tables.ts";
 import { lockApp } from "./app-store.ts";
-import { makeLive, type ReleaseEnd } from "./release-store.ts";
+import { endRolledOut, makeLive, type ReleaseEnd } from "./release-store.ts";
 
 /** A roll-out that has not ended. */
 export type CurrentRollOut = {
@@ -21,6 +21,7 @@ export type CurrentRollOut = {
   readonly share: number;
   readonly stepEndsAt: Date | null;
   readonly stepLeftMs: number | null;
+  readonly isStopped: boolean;
 };
 
 /** The latest roll-out of an app, with the numbers of its releases. */
@@ -58,11 +59,11 @@ export async function beginRelease(
   },
 ): Promise<void> {
   const { appId, releaseId, liveReleaseId, durationSeconds, nowMs } = given;
-  const endOfOther: ReleaseEnd = { state: "replaced", reason: "A newer release took its place." };
   if (durationSeconds === 0 || liveReleaseId === null || liveReleaseId === releaseId) {
+    const endOfOther: ReleaseEnd = { state: "replaced", reason: "A newer release took its place." };
     return await makeLive(tx, { appId, releaseId, endOfOther });
   }
-  await endRolledOut(tx, appId, endOfOther);
+  await endRolledOut(tx, { appId });
   await tx
     .updateTable("releases")
     .set({ state: "rolling_out", promoted_at: sql<Date>`coalesce(promoted_at, clock_timestamp())` })
@@ -110,7 +111,7 @@ export async function lockRollOut(
       number: row.number,
       state: row.state,
     },
-    ...{ durationSeconds: row.duration_seconds, share: row.share },
+    ...{ durationSeconds: row.duration_seconds, share: row.share, isStopped: app.stopped_at !== null },
     ...{ stepEndsAt: row.step_ends_at, stepLeftMs: row.step_left_ms },
   };
 }
@@ -144,7 +145,7 @@ export async function takeBackRollOut(
     .where("app_id", "=", appId)
     .where("ended_at", "is", null)
     .execute();
-  await endRolledOut(tx, appId, { state: "taken_back", reason });
+  await endRolledOut(tx, { appId }, { state: "taken_back", reason });
   await notify(tx, "apps", appId);
 }
 
@@ -179,13 +180,3 @@ export async function readRollOut(
 }
 
 const over = { step_ends_at: null, step_left_ms: null, ended_at: sql<Date>`clock_timestamp()` };
-
-/** Ends the release that is being rolled out. */
-async function endRolledOut(tx: Tx, appId: AppId, { state, reason }: ReleaseEnd): Promise<void> {
-  await tx
-    .updateTable("releases")
-    .set({ state, end_reason: reason, ended_at: sql<Date>`clock_timestamp()` })
-    .where("app_id", "=", appId)
-    .where("state", "=", "rolling_out")
-    .execute();
-}

@@ -39,7 +39,7 @@ export class RollOuts {
   async get(ref: AppRef): Promise<RollOutRow> {
     const row = await readRollOut(this.#db, ref);
     if (row !== undefined) return row;
-    const message = `The app ${shownAppId(ref.appId)} has had no roll-out: its releases went live at once (rollOutDurationSeconds is 0), or it does not exist.`;
+    const message = `The app ${shownAppId(ref.appId)} has had no roll-out, or does not exist. Its first release and those deployed while rollOutDurationSeconds is 0 go live at once.`;
     throw new Fault("not_found", message);
   }
 
@@ -83,7 +83,7 @@ export async function recordRollOut(
 }
 
 async function carryOut(tx: Tx, rollOut: CurrentRollOut, order: RollOutOrder, nowMs: number): Promise<void> {
-  const { appId, state, share, stepEndsAt, stepLeftMs, durationSeconds } = rollOut;
+  const { appId, state, share, stepEndsAt, stepLeftMs, durationSeconds, isStopped } = rollOut;
   switch (order) {
     case "pause": {
       if (state === "paused")
@@ -94,6 +94,10 @@ async function carryOut(tx: Tx, rollOut: CurrentRollOut, order: RollOutOrder, no
     case "resume": {
       if (state === "running")
         throw new Fault("conflict", `The roll-out of the app ${shownAppId(appId)} is not paused.`);
+      if (isStopped) {
+        const message = `The app ${shownAppId(appId)} is stopped, and without calls its releases cannot be compared: start it first (POST …/apps/{app}/start).`;
+        throw new Fault("conflict", message);
+      }
       const endsAt = new Date(nowMs + (stepLeftMs ?? stepMs(durationSeconds)));
       return await moveRollOut(tx, appId, { state: "running", share, stepEndsAt: endsAt, stepLeftMs: null });
     }

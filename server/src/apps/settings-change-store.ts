@@ -81,3 +81,8 @@ export async function writeSettings(
     .where("id", "=", appId)
     .execute();
 }
+
+/** Its branch is polled again until the new repository has sent something. */
+export async function forgetHookEvents(tx: Tx, appId: AppId): Promise<void> {
+  await tx.updateTable("git_hooks").set({ received_at: null }).where("app_id", "=", appId).execute();
+}

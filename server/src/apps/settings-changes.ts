@@ -1,5 +1,6 @@
 // Changes the settings of an app: the change, what it starts and the audit row are one transaction.
 import { isDeepStrictEqual } from "node:util";
+import { missingCompute } from "@slipway/contract/advice.ts";
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -13,7 +14,7 @@ import { lockApp, noSuchApp } from "./app-store.ts";
 import { dockerAuthContext } from "./app.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { readChangeRequest, type ChangeRequest } from "./create-request.ts";
-import { readChangeable, writeSettings, type ChangeableApp } from "./settings-change-store.ts";
+import { forgetHookEvents, readChangeable, type ChangeableApp, writeSettings } from "./settings-change-store.ts";
 import { decideChange, type DecidedChange, type Need } from "./settings-change.ts";
 import { readReleaseSettings } from "./stored-settings.ts";
 
@@ -21,6 +22,8 @@ export type ChangedApp = {
   readonly appName: string;
   readonly need: Need;
   readonly changed: readonly FieldName[];
+  /** A release takes calls. */
+  readonly isServed: boolean;
   /** What was started; null: nothing. */
   readonly build: { readonly buildId: BuildId; readonly number: number; readonly releaseNumber: number | null } | null;
 };
@@ -41,6 +44,8 @@ type Options = {
   readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
+  /** The compute types of this platform; absent: they are not checked. */
+  readonly computeHere?: (() => readonly string[]) | undefined;
 };
 
 /** Changes of the settings of apps. */
@@ -61,7 +66,8 @@ export class SettingsChanges {
     if (seen === undefined) throw noSuchApp(appId);
     const change = readChangeRequest(wish.body);
     const decided = this.#decide(seen, change);
-    if (wish.isDryRun || decided.need === null) return { ...decided, appName: seen.name, build: null };
+    if (wish.isDryRun || decided.need === null)
+      return { ...decided, appName: seen.name, isServed: decided.next !== null, build: null };
     return await this.#options.db.transaction().execute(async (tx) => {
       await lockApp(tx, appId);
       const app = await readChangeable(tx, { projectId, appId });
@@ -74,7 +80,12 @@ export class SettingsChanges {
   #decide(app: ChangeableApp, change: ChangeRequest): DecidedChange {
     const release = app.release === null ? null : readReleaseSettings(app.release);
     if (release instanceof Fault) throw release;
-    return decideChange({ ...app, change, release, providers: this.#options.providers });
+    const decided = decideChange({ ...app, change, release, providers: this.#options.providers });
+    const asked = decided.changed.includes("compute") ? decided.next?.settings.compute : undefined;
+    const here = this.#options.computeHere?.() ?? asked;
+    // Otherwise every later build would fail by it.
+    if (asked === undefined || here === undefined || asked.some((type) => here.includes(type))) return decided;
+    throw new Fault("invalid", missingCompute(asked, here));
   }
 
   async #carryOut(
@@ -93,8 +104,10 @@ export class SettingsChanges {
       resource: { type: "app", id: appId, name: app.name },
       changes: changesOf(given),
     });
+    if (changed.includes("gitRepo")) await forgetHookEvents(tx, appId);
     await notify(tx, "apps", appId);
-    return { appName: app.name, need, changed, build: await this.#begin(tx, given) };
+    const isServed = decided.next !== null;
+    return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, given) };
   }
 
   async #begin(

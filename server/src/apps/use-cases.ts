@@ -37,6 +37,8 @@ export function useCases(options: {
   readonly receiver: BuildReceiver;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
+  /** See `SettingsChanges`. */
+  readonly computeHere?: () => readonly string[];
   /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
   /** Called after the commit when apps were deleted. */
@@ -46,7 +48,7 @@ export function useCases(options: {
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
-    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers }),
+    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, computeHere: options.computeHere }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
     rollOuts: new RollOuts({ db, clock }),

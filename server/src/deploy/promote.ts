@@ -1,7 +1,7 @@
 // Promotes a release that passed its trial, at once or in the steps of a roll-out: release, app, build, the last line of its log and the audit row change in
 // one transaction, so that a kill at any moment leaves either the old release or the new one live.
 import type { RawBuilder } from "kysely";
-import { lockApp } from "#apps/app-store.ts";
+import { lockApp, resumeAutoDeploy } from "#apps/app-store.ts";
 import { beginRelease } from "#apps/roll-out-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import { readNewestServed } from "#apps/settings-change-store.ts";
@@ -41,10 +41,20 @@ export async function promote(
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     const at = parts.clock.now();
     const isStopped = app !== undefined && app.stopped_at !== null;
+    const { durationSeconds, cause, askedAt } = await readWish(tx, releaseId);
+    const pausedAt = app?.auto_deploy_paused_at ?? null;
+    // What a person deploys ends the pause of a rollback that came before.
+    const isByHand = cause === "deploy" || cause === "rebuild";
+    if (isByHand && pausedAt !== null && askedAt > pausedAt) await resumeAutoDeploy(tx, appId);
     // No calls have to move from one release to the other while the app is stopped.
-    const durationSeconds = isStopped ? 0 : await readDuration(tx, releaseId);
     const liveReleaseId = app?.live_release_id ?? null;
-    await beginRelease(tx, { appId, releaseId, liveReleaseId, durationSeconds, nowMs: at });
+    await beginRelease(tx, {
+      appId,
+      releaseId,
+      liveReleaseId,
+      durationSeconds: isStopped ? 0 : durationSeconds,
+      nowMs: at,
+    });
     const line = isStopped ? "App deployed; it is stopped." : "App started successfully!";
     // A reader of the line may call the app at once.
     const lines =
@@ -63,17 +73,20 @@ export async function promote(
   return isPromoted;
 }
 
-/** Of a roll-out to the release, in seconds; it may have been changed since its build began. */
-async function readDuration(tx: Tx, releaseId: ReleaseId): Promise<number> {
+/** Who asked for the release and when, and the time of its roll-out, which may have been changed since. */
+async function readWish(tx: Tx, releaseId: ReleaseId) {
   const row = await tx
     .selectFrom("releases")
     .innerJoin("apps", "apps.id", "releases.app_id")
+    .innerJoin("builds", "builds.id", "releases.build_id")
     .select(["releases.settings", "releases.origins", "releases.base_settings", "apps.request"])
+    .select(["builds.cause", "builds.created_at as askedAt"])
     .where("releases.id", "=", releaseId)
     .executeTakeFirstOrThrow();
   const release = readReleaseSettings(row);
   if (release instanceof Fault) throw release;
-  return liveSettings(release, row.request as Readonly<Record<string, unknown>>).settings.rollOutDurationSeconds;
+  const { settings } = liveSettings(release, row.request as Readonly<Record<string, unknown>>);
+  return { durationSeconds: settings.rollOutDurationSeconds, cause: row.cause, askedAt: row.askedAt };
 }
 
 const replacedText =

@@ -2,7 +2,7 @@
 // related change and the audit row commit or roll back together; `queue.ts` does the work.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
-import { lockAppForChange, resumeAutoDeploy } from "#apps/app-store.ts";
+import { lockAppForChange } from "#apps/app-store.ts";
 import type { BuildRef, NewBuild, NewSettings, ReceivedBuild } from "#apps/build-receiver.ts";
 import type { Actor } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
@@ -206,8 +206,6 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
       created_at: sql<Date>`clock_timestamp()`,
     })
     .execute();
-  // What a person deploys ends the pause that a rollback began.
-  if (cause === "deploy" || cause === "rebuild") await resumeAutoDeploy(tx, appId);
   await notify(tx, "builds", buildId);
   return { buildId, number, status: "pending" };
 }

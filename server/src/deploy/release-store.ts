@@ -110,13 +110,15 @@ export async function reuseArtifact(
 }
 
 /**
- * Gives up the artifacts of releases that never took calls, and of all but the last `keptMax` good ones of each app;
- * those that take calls or have replicas keep theirs. `readUsed` does not name them from then on.
+ * Gives up the artifacts of releases that never took calls, and all but the last `keptMax` good artifacts of each app, each of
+ * which may have several releases; those that take calls or have replicas keep theirs. `readUsed` does not name them from then on.
  */
 export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
   await sql`
     update releases r set collected_at = clock_timestamp()
-    from (select id, rank() over (partition by app_id order by promoted_at is null, number desc) as place from releases) p
+    from (select id, dense_rank() over (partition by app_id order by newest desc nulls last) as place
+            from (select id, app_id, max(number) filter (where promoted_at is not null)
+                    over (partition by app_id, artifact) as newest from releases) of_artifacts) p
     where p.id = r.id and r.collected_at is null and r.ended_at is not null
       and (r.promoted_at is null or p.place > ${keptMax})
       and not exists (select from replicas where release_id = r.id and stopped_at is null)`.execute(db);

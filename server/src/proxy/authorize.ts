@@ -63,14 +63,14 @@ function shown(name: string): string {
   return name.length > 64 ? `${name.slice(0, 64)}…` : name;
 }
 
-/** Why an app without a release cannot be called. */
+/** Why an app without a release cannot be called; strangers may ask one that takes every call, and are not told the cause. */
 export function notDeployed(route: AppRoute): Fault {
-  const { latestBuild, appName, unreadable } = route;
+  const { latestBuild, appName, unreadable, disableAuth } = route;
   if (unreadable !== undefined) return new Fault("start_failed", `${appName} cannot be started. ${unreadable}`);
   if (latestBuild === null) return new Fault("not_deployed", `${appName} has no release: it has no build yet.`);
   const { status, reason } = latestBuild;
   const isOver = status !== "pending" && status !== "building" && status !== "initializing";
-  const why = reason === null ? "" : `: ${reason}`;
+  const why = reason === null || disableAuth ? "" : `: ${reason}`;
   const message = `${appName} has no release yet: its latest build is in state ${status}${why}`;
   return new Fault("not_deployed", message, isOver ? {} : { retryAfterSeconds: buildRetrySeconds });
 }

@@ -188,9 +188,10 @@ export class GitHooks {
     const delivery = await this.#parts.db.transaction().execute(async (tx) => {
       const app = await readPushedApp(tx, appId);
       if (app === undefined) throw noSuchApp(appId);
-      await noteReceived(tx, appId);
       const pushed = pushedApp(app);
-      const { update, ...judgement } = judgePush(pushed, { event: found.event, updates: push.updates });
+      const { update, isOwn, ...judgement } = judgePush(pushed, { event: found.event, ...push });
+      // An event of another branch or repository does not show that pushes to this one arrive.
+      if (isOwn) await noteReceived(tx, appId);
       const { row } = await addDelivery(tx, {
         ...{ ...base, delivery_key: found.deliveryKey },
         ...columnsOf(pushed, judgement, update),

@@ -49,6 +49,23 @@ test("only the app's own branch waits for git, by its exact name", () => {
   assert.equal(several.update, moved);
 });
 
+test("a push of another repository is not one of the app's, however that is written", () => {
+  const judge = (repository: string | null, gitRepo = "acme/app") =>
+    judgePush({ ...app, gitRepo }, { event: "push", updates: [moved], repository });
+  assert.deepEqual(judge("other/app"), {
+    ...{ verdict: "ignored", reason: "other/app is not acme/app", update: moved, isOwn: false },
+  });
+  for (const gitRepo of [
+    "acme/app",
+    "Acme/App",
+    "https://git.example.com/acme/app.git/",
+    "git@git.example.com:acme/app.git",
+  ])
+    assert.equal(judge("acme/app", gitRepo).isOwn, true, gitRepo);
+  for (const gitRepo of ["big-acme/app", "acme/app2"]) assert.equal(judge("acme/app", gitRepo).isOwn, false, gitRepo);
+  assert.equal(judge(null).isOwn, true, "a host that does not say");
+});
+
 test("no ref but the app's own branch ever deploys", () => {
   const names = fc.oneof(fc.string(), fc.constantFrom("release", "heads/release", "release/", "RELEASE", "releas"));
   fc.assert(

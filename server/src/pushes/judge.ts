@@ -19,19 +19,32 @@ export type Judgement = { readonly verdict: GitVerdict; readonly reason: string 
 const skipMark = /\[skip deploy\]/i;
 const branchPrefix = "refs/heads/";
 
-/** The update that concerns the app's branch and waits for git, or why nothing is deployed. */
+/** The update that concerns the app's branch and waits for git, or why nothing is deployed; `isOwn`: it is of that branch. */
 export function judgePush(
   app: PushedApp,
-  { event, updates }: { readonly event: string; readonly updates: readonly RefUpdate[] },
-): Judgement & { readonly update: RefUpdate | undefined } {
+  given: { readonly event: string; readonly updates: readonly RefUpdate[]; readonly repository?: string | null },
+): Judgement & { readonly update: RefUpdate | undefined; readonly isOwn: boolean } {
+  const { event, updates, repository = null } = given;
   const update = updates.find(({ ref }) => ref === branchPrefix + app.gitBranch);
   const [other] = updates;
   const shown = update ?? other;
-  if (shown === undefined) return { ...ignored(`the event ${event} is not a push`), update: shown };
-  const reason = refReason(app, { update, shown });
-  if (reason !== null) return { ...ignored(reason), update: shown };
+  const isOfRepository = isOf(repository, app);
+  const isOwn = update !== undefined && isOfRepository;
+  if (shown === undefined) return { ...ignored(`the event ${event} is not a push`), update: shown, isOwn };
+  const reason = isOfRepository ? refReason(app, { update, shown }) : `${repository} is not ${app.gitRepo}`;
+  if (reason !== null) return { ...ignored(reason), update: shown, isOwn };
   const waits = app.isStopped ? "the app is stopped; this waits for its start" : "the branch is about to be read";
-  return { ...(judgeApp(app) ?? { verdict: "waiting", reason: waits }), update };
+  return { ...(judgeApp(app) ?? { verdict: "waiting", reason: waits }), update, isOwn };
+}
+
+/** `repository` is `owner/name`, and `gitRepo` may be a whole address. */
+function isOf(repository: string | null, { gitRepo }: PushedApp): boolean {
+  const own = gitRepo.toLowerCase().replace(/\/*(\.git)?\/*$/, "");
+  return (
+    repository === null ||
+    `/${own}`.endsWith(`/${repository.toLowerCase()}`) ||
+    own.endsWith(`:${repository.toLowerCase()}`)
+  );
 }
 
 /** The verdict on every push of an app that is not deployed automatically; null: it is. */

@@ -49,6 +49,19 @@ const side = z
   .nullish();
 const severalRefs = z.object({ push: z.object({ changes: z.array(z.object({ new: side, old: side })) }) });
 
+/** GitLab's is the first; the others call theirs a repository. */
+const named = z.union([
+  z
+    .object({ project: z.object({ path_with_namespace: z.string() }) })
+    .transform((body) => body.project.path_with_namespace),
+  z.object({ repository: z.object({ full_name: z.string() }) }).transform((body) => body.repository.full_name),
+]);
+
+/** The repository of an event, as `owner/name`; null when it does not say. */
+export function repositoryIn(body: unknown): string | null {
+  return named.safeParse(body).data ?? null;
+}
+
 /**
  * GitHub, Gitea, Forgejo and GitLab: a push moves one ref, and commits list their files. Only GitHub says that a push was not
  * forced, and so that its list is complete.

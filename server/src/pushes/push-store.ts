@@ -107,7 +107,7 @@ export async function putHook(
     .executeTakeFirstOrThrow();
 }
 
-/** Notes that a signed delivery has arrived at the hook. */
+/** Notes that pushes to the branch arrive at the hook. */
 export async function noteReceived(tx: Tx, appId: AppId): Promise<void> {
   await tx
     .updateTable("git_hooks")

@@ -2,7 +2,7 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { readWebhookSecret, standardSignature } from "#lib/webhook-signature.ts";
-import { readOneRef, readSeveralRefs, type RefUpdate } from "./push-bodies.ts";
+import { readOneRef, readSeveralRefs, repositoryIn, type RefUpdate } from "./push-bodies.ts";
 
 /** Header fields by lower-case name, as Node gives them. */
 export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -81,7 +81,7 @@ export function eventOf(headers: Headers, body: Buffer): HookEvent | null {
 
 /** The refs that a signed event moves, or a sentence that says why it cannot be used. */
 export type PushReading =
-  | { readonly ok: true; readonly updates: readonly RefUpdate[] }
+  | { readonly ok: true; readonly updates: readonly RefUpdate[]; readonly repository: string | null }
   | { readonly ok: false; readonly isSigned: boolean; readonly reason: string };
 
 /** Checks the signature before it reads the body. */
@@ -92,7 +92,8 @@ export function readPush({ host, event }: HookEvent, message: SignedMessage): Pu
   }
   try {
     const body = jsonOf(message);
-    return { ok: true, updates: host.pushEvents.includes(event) ? host.read(body) : [] };
+    const updates = host.pushEvents.includes(event) ? host.read(body) : [];
+    return { ok: true, updates, repository: repositoryIn(body) };
   } catch (error) {
     // Whatever a stranger's JSON makes of the schemas is a body of another form.
     const why = error instanceof SyntaxError ? "is not JSON" : `is not what ${host.kind} sends for ${event}`;

@@ -137,7 +137,8 @@ export class AppReconciler {
       heldBack: this.states.get(appId)?.heldBack,
       starting: starting.length,
       pending: starting.filter((replica) => replica.isPending && !replica.isCreating).length,
-      ready: view.ready(appId).length,
+      // Those of a release before, which serve until one of this starts, say nothing about it.
+      ready: view.ready(appId).filter(({ releaseId }) => releaseId === live.releaseId).length,
       unrouted: replicas.filter((replica) => replica.state === "ready" && !replica.isRouted).length,
       waiting: demand.demandOf(appId).waiting,
       replicasMax: live.settings.maxReplicaCount,

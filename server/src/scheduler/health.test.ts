@@ -40,6 +40,16 @@ test("a server that is up after some milliseconds is found some milliseconds lat
   assert.deepEqual(told, ["ready at 15"]);
 });
 
+test("a server takes no calls while its health check fails, which would end it soon", async () => {
+  const { clock, failing, told, asked } = watched({ failing: "/health" });
+  await clock.advance(14);
+  assert.deepEqual(asked.slice(0, 2), ["/ready", "/health"]);
+  assert.deepEqual(told, []);
+  failing.delete("/health");
+  await clock.advance(100);
+  assert.deepEqual(told, ["ready at 15"]);
+});
+
 test("a slow server is asked about twice a second", async () => {
   const { clock, asked } = watched({ failing: "/ready" });
   await clock.advance(60_000);

@@ -46,11 +46,16 @@ export async function watchHealth(given: {
 
 type Watch = Parameters<typeof watchHealth>[0];
 
+/** A replica whose health check fails would be ended soon, so that must pass, too. */
 async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): Promise<boolean> {
-  const { address, ready: endpoint } = checks;
+  const { address, ready, health } = checks;
+  const endpoints = health === null || health === ready ? [ready] : [ready, health];
   const beganMs = clock.monotonicMs();
   for (let attempt = 1; !signal.aborted; attempt++) {
-    const answer = await probe({ address, endpoint, timeoutMs: readyTimeoutMs, signal });
+    let answer: ProbeAnswer = { ok: true };
+    for (const endpoint of endpoints) {
+      if (answer.ok) answer = await probe({ address, endpoint, timeoutMs: readyTimeoutMs, signal });
+    }
     if (signal.aborted) return false;
     if (answer.ok) {
       events.onReady();

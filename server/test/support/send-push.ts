@@ -39,7 +39,15 @@ for (const line of readFileSync(0, "utf8").trim().split("\n")) {
   const commits = ids.slice(0, commitsMax).map(commitOf);
   const body = JSON.stringify({
     ...{ ref, before, after, commits, total_commits: ids.length, head_commit: commits[0] ?? null },
-    repository: { full_name: "acme/app" },
+    // The bare folder is named for it.
+    repository: {
+      full_name: process
+        .cwd()
+        .split("/")
+        .slice(-2)
+        .join("/")
+        .replace(/\.git$/, ""),
+    },
   });
   const headers = {
     "content-type": "application/json",

@@ -69,7 +69,7 @@ const rules: readonly Rule[] = [
   {
     form: /not our ref|unadvertised object|couldn't find remote ref/i,
     sentence: ({ repository }) =>
-      `The commit is no longer in ${repository} (was the branch force-pushed?). Build the branch instead (POST …/apps/{app}/builds without a commit).`,
+      `The commit is not in ${repository}, or no longer (was the branch force-pushed?). Build the branch instead (POST …/apps/{app}/builds without a commit).`,
   },
   {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,
@@ -108,7 +108,7 @@ export function explainMissingBranch(given: {
     .map((name) => name.slice(0, 100))
     .join(", ");
   const more = branches.length > 10 ? ` and ${branches.length - 10} more` : "";
-  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. Set gitBranch to one of them (${changeField}), then ${buildAgain}.`;
+  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. Name one of them, as the branch of the build or as gitBranch (${changeField}), and ${buildAgain}.`;
 }
 
 function refused({ repository, host, hasCredential }: GitFailure): string {
