@@ -5,7 +5,7 @@ import { record } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import { PageTokens } from "#lib/page-token.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import {
@@ -43,14 +43,11 @@ export class Releases {
   async page(
     { projectId, appId }: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
-  ): Promise<{ readonly releases: readonly ReleaseRow[]; readonly nextToken: string | null }> {
+  ): Promise<Page<ReleaseRow>> {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
-    const before = nextToken === null ? null : tokens.read([appId], nextToken).number;
+    const before = tokens.read([appId], nextToken)?.number ?? null;
     const rows = await readReleases(this.#db, { appId, before, limit: pageSize + 1 });
-    const releases = rows.slice(0, pageSize);
-    const last = releases.at(-1);
-    const hasMore = rows.length > pageSize && last !== undefined;
-    return { releases, nextToken: hasMore ? tokens.make([appId], { number: last.number }) : null };
+    return pageOf(rows, pageSize, (last) => tokens.make([appId], last));
   }
 
   /** One release. Throws `Fault("not_found" | "not_usable")`. */

@@ -8,7 +8,7 @@ import { commitText } from "#deploy/source.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newGitDeliveryId, uuidForm, type AppId, type GitDeliveryId, type ProjectId } from "#lib/ids.ts";
-import { PageTokens } from "#lib/page-token.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -101,15 +101,12 @@ export class GitHooks {
   async list(
     app: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
-  ): Promise<{ readonly items: readonly GitDelivery[]; readonly nextToken: string | null }> {
+  ): Promise<Page<GitDelivery>> {
     await this.#require(app);
     const query = [app.appId];
-    const before = nextToken === null ? undefined : pageTokens.read(query, nextToken).number;
+    const before = pageTokens.read(query, nextToken)?.number;
     const rows = await listDeliveries(this.#parts.db, { appId: app.appId, before, limit: pageSize + 1 });
-    const items = rows.slice(0, pageSize);
-    const last = items.at(-1);
-    const isMore = rows.length > pageSize && last !== undefined;
-    return { items, nextToken: isMore ? pageTokens.make(query, { number: last.number }) : null };
+    return pageOf(rows, pageSize, (last) => pageTokens.make(query, last));
   }
 
   /**

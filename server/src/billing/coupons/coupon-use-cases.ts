@@ -10,6 +10,7 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { nothing, type Currency, type Money } from "#lib/money.ts";
+import { pageOf, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import {
   columnsOf,
@@ -25,9 +26,6 @@ import { isCredit, usable, type Coupon, type CouponTerms } from "./coupon.ts";
 
 /** `balance`: the remaining part of a fixed amount; zero for a percentage. */
 export type AppliedAnswer = { readonly coupon: Coupon; readonly currency: Currency; readonly balance: Money };
-
-/** `nextNumber` null: it is the last page. */
-export type CouponPage = { readonly coupons: readonly Coupon[]; readonly nextNumber: number | null };
 
 /** The use cases. They throw `Fault("not_found" | "conflict" | "not_usable")`. */
 export class CouponUseCases {
@@ -66,12 +64,10 @@ export class CouponUseCases {
     });
   }
 
-  /** Newest first, including ended ones. */
-  async list(page: { readonly before: number | null; readonly size: number }): Promise<CouponPage> {
+  /** Newest first, including ended ones; a page's token is the number of its last coupon. */
+  async list(page: { readonly before: number | null; readonly size: number }): Promise<Page<Coupon>> {
     const rows = await listCoupons(this.#db, { before: page.before, limit: page.size + 1 });
-    const coupons = rows.slice(0, page.size);
-    const last = rows.length > page.size ? coupons.at(-1) : undefined;
-    return { coupons, nextNumber: last?.number ?? null };
+    return pageOf(rows, page.size, (last) => String(last.number));
   }
 
   /** Ends a coupon: it can no longer be applied; projects that have applied it keep it. */

@@ -6,6 +6,7 @@ import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { pageOf, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
@@ -22,9 +23,6 @@ import {
 
 /** A project with its plan. */
 export type ProjectWithPlan = { readonly project: PlannedProject; readonly plan: ProjectPlan };
-
-/** `next` null: it is the last page. */
-export type ProjectPlanPage = { readonly projects: readonly ProjectWithPlan[]; readonly next: string | null };
 
 /** The use cases. They throw `Fault("invalid" | "forbidden" | "no_such_project")`. */
 export class PlanUseCases {
@@ -50,11 +48,10 @@ export class PlanUseCases {
   }
 
   /** Projects by id, after the given one. */
-  async list(page: { readonly after: string | null; readonly size: number }): Promise<ProjectPlanPage> {
+  async list(page: { readonly after: string | null; readonly size: number }): Promise<Page<ProjectWithPlan>> {
     const rows = await listPlanned(this.#db, { after: page.after, limit: page.size + 1 });
-    const shown = rows.slice(0, page.size);
-    const projects = shown.map((project) => ({ project, plan: this.#named(project.plan) }));
-    return { projects, next: rows.length > page.size ? (shown.at(-1)?.id ?? null) : null };
+    const { items, nextToken } = pageOf(rows, page.size, (last) => last.id);
+    return { items: items.map((project) => ({ project, plan: this.#named(project.plan) })), nextToken };
   }
 
   /** Assigns a plan to the project. The scheduler drains what exceeds a lower limit. */
