@@ -5,6 +5,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { CandidateRelease } from "#deploy/trial.ts";
 import type { Address, Driver } from "#drivers/driver.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { AppScalingTable } from "#store/tables.ts";
 import type { ReplicaState } from "./replica-state.ts";
 
 /** The immutable input for starting replicas. */
@@ -66,20 +67,11 @@ export type AliveRow = {
   readonly lastKnownAt: number;
 };
 
-/** The stored state of one app that scales or fails to start. Times in milliseconds since the epoch. */
-export type StoredScaling = {
-  readonly appId: AppId;
-  /** As in `LoadHistory`; the last one is still valid. */
-  readonly recommendations: readonly { readonly until: number; readonly count: number }[];
-  readonly starts: {
-    readonly releaseId: ReleaseId;
-    readonly failures: number;
-    readonly failedAt: number;
-    readonly retryAt: number;
-    readonly reason: string;
-    readonly isShown: boolean;
-  } | null;
-};
+/**
+ * The stored state of one app that scales or fails to start. Each of `counts` has its time in `held_until`, and the last one
+ * is still valid; the other columns are of the failed starts, and null when starting works.
+ */
+export type StoredScaling = Readonly<AppScalingTable>;
 
 /** Access to rows of replicas and apps, and to releases. */
 export interface ReplicaRows {
