@@ -4,7 +4,6 @@ import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import {
@@ -22,6 +21,7 @@ import {
   type ReplicaRow,
 } from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
+import { recordOfApp } from "./app-audit.ts";
 import { readCreateRequest, type CreateRequest } from "./create-request.ts";
 import { resolveSettings } from "./settings.ts";
 import { shownSettings, type ShownSettings } from "./shown-settings.ts";
@@ -92,13 +92,7 @@ export class Apps {
       }
       const build = { projectId, appId, cause: "create", by: by.actor } as const;
       const { buildId, status } = await this.#options.builds.receiveBuild(tx, build);
-      await record(tx, {
-        projectId,
-        action: "app.create",
-        by,
-        resource: { type: "app", id: appId, name },
-        changes: changesOf(request),
-      });
+      await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: changesOf(request) });
       await notify(tx, "apps", appId);
       return { appId: shownAppId(appId), appName: name, buildId, status };
     });

@@ -1,6 +1,7 @@
 // Use cases for the hook address of an app: making it, receiving what git hosts send there, listing and replaying it. Each
 // change and its audit row are one transaction.
 import { randomBytes } from "node:crypto";
+import { recordOfApp } from "#apps/app-audit.ts";
 import { hasApp, noSuchApp } from "#apps/app-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
@@ -83,8 +84,7 @@ export class GitHooks {
     return await this.#parts.db.transaction().execute(async (tx) => {
       const app = await this.#lock(tx, { projectId, appId });
       const hook = await putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
-      const resource = { type: "app", id: appId, name: app.name };
-      await record(tx, { projectId, action: "git_hook.create", by, resource });
+      await recordOfApp(tx, { projectId, appId, name: app.name, action: "git_hook.create", by });
       return { hook, secret };
     });
   }
