@@ -2,9 +2,8 @@
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { By } from "#audit/actor.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import {
   findApp,
@@ -27,9 +26,7 @@ import { resolveSettings } from "./settings.ts";
 import { shownSettings, type ShownSettings } from "./shown-settings.ts";
 import { readReleaseSettings, releaseSettings } from "./stored-settings.ts";
 
-export type AppsOptions = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+export type AppsOptions = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];

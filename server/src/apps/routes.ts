@@ -8,6 +8,7 @@ import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
 import { liveSettings } from "./settings.ts";
@@ -42,10 +43,8 @@ export type RouteRollOut = {
   readonly stepEndsAt: number | null;
 };
 
-export type RoutesOptions = {
-  readonly db: Db;
+export type RoutesOptions = Pick<Foundation, "db" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  readonly log: Log;
   readonly clock?: Clock;
 };
 

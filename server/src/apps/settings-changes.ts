@@ -5,8 +5,8 @@ import type { By } from "#audit/actor.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
-import type { Sealer } from "#lib/seal.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
 import { lockApp, noSuchApp } from "./app-store.ts";
@@ -35,9 +35,7 @@ type Wish = {
   readonly admit: () => void;
 };
 
-type Options = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+type Options = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];

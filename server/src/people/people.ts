@@ -5,12 +5,10 @@ import type { PersonClaims } from "#accounts/token-claims.ts";
 import { passwordGate } from "#accounts/passwords.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
 import type { By } from "#audit/actor.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { Gate } from "#lib/gate.ts";
-import type { Log } from "#lib/log.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { AttemptLimits } from "./attempt-limits.ts";
 import { loadAuthSecret } from "./auth-secret.ts";
 import { Challenges } from "./challenges.ts";
@@ -29,12 +27,8 @@ import { SignIn } from "./sign-in.ts";
 import { SignUp } from "./sign-up.ts";
 import { TwoFactor } from "./two-factor.ts";
 
-export type PeopleOptions = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+export type PeopleOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly keys: Pick<SigningKeys, "current">;
-  readonly clock: Clock;
-  readonly log: Log;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
   /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */

@@ -6,15 +6,14 @@ import { hasApp, noSuchApp } from "#apps/app-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { commitText } from "#deploy/source.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newGitDeliveryId, uuidForm, type AppId, type GitDeliveryId, type ProjectId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { toJson } from "#store/json.ts";
 import { isFolderTouched, judgePush, type Judgement, type PushedApp } from "./judge.ts";
 import type { RefUpdate } from "./push-bodies.ts";
@@ -55,10 +54,7 @@ const pageTokens = new PageTokens<{ readonly number: number }>({
 });
 
 /** `onDelivery`: a delivery waits for its verdict. */
-type GitHooksParts = {
-  readonly db: Db;
-  readonly sealer: Sealer;
-  readonly clock: Clock;
+type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & {
   readonly onDelivery: () => void;
 };
 

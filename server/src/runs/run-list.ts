@@ -2,9 +2,8 @@
 import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type RunId } from "#lib/ids.ts";
-import type { Clock } from "#lib/clock.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { countLeftOut } from "./call-record-store.ts";
 import { listDead, listRuns, readResult, readRun, type RunCursor, type RunRow } from "./run-list-store.ts";
 import { isFinal } from "./run-states.ts";
@@ -15,9 +14,7 @@ export type RunAndCallPage = Page<RunRow> & { readonly callsLeftOut: number };
 /** The answer of a run, as the app sent it. */
 export type RunResult = { readonly statusCode: number; readonly contentType: string | null; readonly body: Buffer };
 
-export type RunListOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type RunListOptions = Pick<Foundation, "db" | "clock"> & {
   /** Configuration: how long results are kept, and their maximum size. */
   readonly resultRetentionDays: number;
   readonly resultBytesMax: number;

@@ -1,9 +1,7 @@
 // Judges budgets: at once when usage of a project is posted, and all of them periodically, to catch missed changes and the
 // start of a month. Any number of processes may do so: each step is taken once, under the lock of its budget.
 import { periodOf } from "#billing/period.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
 import { takeStep, type BudgetStepParts } from "./budget-step.ts";
@@ -12,8 +10,6 @@ import { judgeBudget } from "./budget.ts";
 
 export type BudgetWatchParts = BudgetStepParts & {
   readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
   /** Called after a step: there may be notices to send. */
   readonly onStep: () => void;
 };

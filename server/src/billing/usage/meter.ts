@@ -5,11 +5,10 @@ import { readApplied } from "#billing/coupons/applied-store.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { postUsage } from "#billing/posting.ts";
 import { closeStatements } from "#billing/statements/statement-queries.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { MeterStep } from "./meter-step.ts";
 import {
   lockAccount,
@@ -26,10 +25,7 @@ import { bordersOf, cutsOf } from "./stretches.ts";
 import { addToDays, addToStretches, cutStretch, readStretches } from "./usage-sums-store.ts";
 import { changesOf } from "./usage-sums.ts";
 
-export type MeterOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
+export type MeterOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly prices: Prices;
   readonly intervalMs: number;
   /** The maximum delay until usage is posted to the ledger. */
