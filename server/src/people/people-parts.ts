@@ -18,6 +18,6 @@ export type PeopleParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly mailer: Mailer | null;
   /** Of auth-secret.ts. */
   readonly secret: Secret;
-  /** Where the platform is reached, without a slash at the end. */
+  /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
   readonly baseUrl: () => string;
 };

@@ -1,14 +1,13 @@
 // People and how they sign in: what this area offers to others. Ways of signing in are fields of it; each is a file of its own.
 import type { PersonRow } from "#accounts/account-store.ts";
-import type { SigningKeys } from "#accounts/keys.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import { passwordGate } from "#accounts/passwords.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
 import type { By } from "#audit/actor.ts";
 import type { Gate } from "#lib/gate.ts";
+import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
-import type { Foundation } from "#store/foundation.ts";
 import { AttemptLimits } from "./attempt-limits.ts";
 import { loadAuthSecret } from "./auth-secret.ts";
 import { Challenges } from "./challenges.ts";
@@ -27,12 +26,8 @@ import { SignIn } from "./sign-in.ts";
 import { SignUp } from "./sign-up.ts";
 import { TwoFactor } from "./two-factor.ts";
 
-export type PeopleOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
-  readonly keys: Pick<SigningKeys, "current">;
-  /** Null: no mail can be sent. */
-  readonly mailer: Mailer | null;
-  /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
-  readonly baseUrl: () => string;
+export type PeopleOptions = Pick<PeopleParts, "db" | "keys" | "clock" | "log" | "mailer" | "baseUrl"> & {
+  readonly sealer: Sealer;
   readonly settings: PeopleSettings;
 };
 

@@ -5,6 +5,7 @@ import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { CollectedAnswer } from "#proxy/answer-collector.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { runStatesBefore } from "./run-states.ts";
@@ -32,23 +33,15 @@ export type NewRun = {
 export type HeldRun = { readonly runId: RunId; readonly epoch: number };
 
 /** A run with everything needed to process it. */
-export type RunWork = HeldRun & {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly method: string;
-  readonly target: string;
-  readonly lines: string;
-  readonly body: Buffer;
-  /** Attempts begun. */
-  readonly attempt: number;
-  /** The number of recorded starts: unlike attempts, it never decreases when a start comes to nothing. */
-  readonly starts: number;
-  readonly retriesMax: number;
-  /** The time since which it could have had a replica: initially the acceptance. */
-  readonly waitsSinceMs: number;
-  readonly webhookEndpoint: string | null;
-  readonly webhookSecretSealed: string | null;
-};
+export type RunWork = HeldRun &
+  Omit<NewRun, "releaseId" | "clientAddress" | "isHeld"> & {
+    /** Attempts begun. */
+    readonly attempt: number;
+    /** The number of recorded starts: unlike attempts, it never decreases when a start comes to nothing. */
+    readonly starts: number;
+    /** The time since which it could have had a replica: initially the acceptance. */
+    readonly waitsSinceMs: number;
+  };
 
 /** A run that was running when its platform was lost. */
 export type OrphanRun = RunWork & { readonly replicaId: ReplicaId | null; readonly isCancelRequested: boolean };
@@ -61,12 +54,7 @@ export type RunEnd = HeldRun & {
   readonly state: FinalState;
   readonly statusCode: number | null;
   readonly reason: string | null;
-  readonly result: {
-    readonly status: number;
-    readonly contentType: string | null;
-    readonly body: Buffer | null;
-    readonly bodyBytes: number;
-  } | null;
+  readonly result: CollectedAnswer | null;
 };
 
 /** A run that is given back, to be retried after `delayMs`. */

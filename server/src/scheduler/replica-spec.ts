@@ -4,7 +4,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Backend, NewReplicaRow, StoredRelease } from "./replica-rows.ts";
+import type { NewReplicaRow, StoredRelease } from "./replica-rows.ts";
 
 export type ComputeChoice =
   | { readonly ok: true; readonly compute: string }
@@ -64,31 +64,12 @@ export function replicaSpec(
 /** The basis for computing usage. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
-  given: {
-    replicaId: ReplicaId;
-    compute: string;
-    backend: Backend;
-    isTrial: boolean;
-    restarts: number;
-    createdAt: number;
-  },
+  given: Pick<NewReplicaRow, "replicaId" | "compute" | "backend" | "isTrial" | "restarts" | "createdAt">,
 ): NewReplicaRow {
-  const { settings } = release;
-  return {
-    replicaId: given.replicaId,
-    projectId: release.projectId,
-    appId: release.appId,
-    releaseId: release.releaseId,
-    buildId: release.buildId,
-    backend: given.backend,
-    isTrial: given.isTrial,
-    computeTier: settings.computeTier,
-    ...resourcesOf(settings, given.compute),
-    provider: settings.provider,
-    region: settings.region,
-    restarts: given.restarts,
-    createdAt: given.createdAt,
-  };
+  const { projectId, appId, releaseId, buildId, settings } = release;
+  const { computeTier, provider, region } = settings;
+  const ofSettings = { ...resourcesOf(settings, given.compute), computeTier, provider, region };
+  return { ...given, projectId, appId, releaseId, buildId, ...ofSettings };
 }
 
 function resourcesOf(settings: Pick<AppSettings, "gpuCount" | "cpu" | "memory">, compute: string): Resources {
