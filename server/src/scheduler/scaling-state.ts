@@ -72,31 +72,29 @@ function contentOf({ history, starts }: AppState): string {
   return JSON.stringify([held, recommendations.at(-1)?.count, starts]);
 }
 
+type KeeperParts = {
+  readonly rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
+  readonly clock: Clock;
+  /** The current state of each app; `load` fills it. */
+  readonly states: Map<AppId, AppState>;
+};
+
 /** Reads the rows once, and then writes changes. */
 export class ScalingKeeper {
-  readonly #rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
-  readonly #clock: Clock;
-  readonly #states: Map<AppId, AppState>;
+  readonly #parts: KeeperParts;
   readonly #saved = new Map<AppId, string>();
 
-  constructor(parts: {
-    readonly rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
-    readonly clock: Clock;
-    /** The current state of each app; `load` fills it. */
-    readonly states: Map<AppId, AppState>;
-  }) {
-    this.#rows = parts.rows;
-    this.#clock = parts.clock;
-    this.#states = parts.states;
+  constructor(parts: KeeperParts) {
+    this.#parts = parts;
   }
 
   /** Rejects when the database does not answer. */
   async load(): Promise<void> {
-    const rows = await this.#rows.scaling();
+    const rows = await this.#parts.rows.scaling();
     const moment = this.#moment();
     for (const row of rows) {
       const state = fromStored(row, moment);
-      this.#states.set(row.app_id, state);
+      this.#parts.states.set(row.app_id, state);
       this.#saved.set(row.app_id, contentOf(state));
     }
   }
@@ -107,15 +105,15 @@ export class ScalingKeeper {
    */
   async save(): Promise<void> {
     const moment = this.#moment();
-    const changed = [...this.#states].flatMap(([appId, state]) => {
+    const changed = [...this.#parts.states].flatMap(([appId, state]) => {
       const content = contentOf(state);
       return this.#saved.get(appId) === content ? [] : { content, row: toStored(appId, state, moment) };
     });
-    const removed = [...this.#saved.keys()].filter((appId) => !this.#states.has(appId));
+    const removed = [...this.#saved.keys()].filter((appId) => !this.#parts.states.has(appId));
     for (let done = 0; done < Math.max(changed.length, removed.length); done += savedAtOnceMax) {
       const some = changed.slice(done, done + savedAtOnceMax);
       const gone = removed.slice(done, done + savedAtOnceMax);
-      await this.#rows.saveScaling(
+      await this.#parts.rows.saveScaling(
         some.map(({ row }) => row),
         gone,
       );
@@ -125,6 +123,6 @@ export class ScalingKeeper {
   }
 
   #moment(): Moment {
-    return { now: this.#clock.now(), monotonicMs: this.#clock.monotonicMs() };
+    return { now: this.#parts.clock.now(), monotonicMs: this.#parts.clock.monotonicMs() };
   }
 }
