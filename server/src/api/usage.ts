@@ -135,13 +135,8 @@ function summaryOf({ month, currency, sums }: Pick<CostOfMonth, "month" | "curre
   };
 }
 
-function showCredit({
-  coupon,
-  atBegin,
-  now,
-  drawn,
-  isEnded,
-}: CouponCredit): z.infer<typeof projectCost>["coupons"][number] {
+function showCredit(credit: CouponCredit): z.infer<typeof projectCost>["coupons"][number] {
+  const { coupon, atBegin, now, drawn, isEnded } = credit;
   const { couponCode, couponName, discount, frequency, couponExpiresAt, appliedAtMs } = coupon;
   const isFixed = discount.kind === "fixed_amount";
   return {

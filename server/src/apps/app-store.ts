@@ -1,9 +1,8 @@
 // Queries on apps and, read-only, on their builds and replicas.
-import { sql, type Selectable } from "kysely";
+import { sql, type Insertable, type Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type BuildId, type ProjectId, type ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { toJson } from "#store/json.ts";
 import type { AppsTable, ReplicasTable } from "#store/tables.ts";
 
 /** A row of an app. */
@@ -20,27 +19,10 @@ export type AppSource = NonNullable<Awaited<ReturnType<typeof readAppSource>>>;
 /**
  * Adds an app; false when the project already has one of that name. Waits for a concurrent transaction that adds the same name.
  */
-export async function insertApp(
-  tx: Tx,
-  app: {
-    readonly id: AppId;
-    readonly projectId: ProjectId;
-    readonly name: string;
-    readonly request: Readonly<Record<string, unknown>>;
-    readonly configToml: string | null;
-    readonly dockerAuthSealed: string | null;
-  },
-): Promise<boolean> {
+export async function insertApp(tx: Tx, app: Insertable<AppsTable>): Promise<boolean> {
   const row = await tx
     .insertInto("apps")
-    .values({
-      id: app.id,
-      project_id: app.projectId,
-      name: app.name,
-      request: toJson(app.request),
-      config_toml: app.configToml,
-      docker_auth_sealed: app.dockerAuthSealed,
-    })
+    .values(app)
     .onConflict((conflict) => conflict.doNothing())
     .returning("id")
     .executeTakeFirst();

@@ -4,6 +4,7 @@ import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { By } from "#audit/actor.ts";
 import type { Foundation } from "#store/foundation.ts";
+import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import {
   findApp,
@@ -78,8 +79,8 @@ export class Apps {
       const dockerAuthSealed =
         request.dockerAuth && this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
       const isNew = await insertApp(tx, {
-        ...{ id: appId, projectId, name, dockerAuthSealed },
-        ...{ request: request.fields, configToml: request.configToml },
+        ...{ id: appId, project_id: projectId, name, request: toJson(request.fields) },
+        ...{ config_toml: request.configToml, docker_auth_sealed: dockerAuthSealed },
       });
       if (!isNew) {
         throw new Fault(

@@ -226,29 +226,19 @@ export class RunStore {
     const rows = await this.#db
       .selectFrom("runs")
       .innerJoin("run_requests", "run_requests.run_id", "runs.id")
-      .selectAll("runs")
+      .select(["runs.id as runId", "runs.lease_epoch as epoch", "runs.project_id as projectId", "runs.app_id as appId"])
+      .select(["runs.method", "runs.attempt", "runs.starts", "runs.retries_max as retriesMax"])
+      .select(["runs.webhook_endpoint as webhookEndpoint", "runs.webhook_secret_sealed as webhookSecretSealed"])
+      .select(["runs.replica_id as replicaId", "runs.accepted_at", "runs.cancel_requested_at"])
       .select(["run_requests.target", "run_requests.lines", "run_requests.body"])
       .where("runs.id", "in", [...epochs.keys()])
       .where("lease_holder", "=", this.#holder)
       .execute();
-    const ours = rows.filter((row) => epochs.get(row.id) === row.lease_epoch);
-    return ours.map((row) => ({
-      runId: row.id,
-      epoch: row.lease_epoch,
-      projectId: row.project_id,
-      appId: row.app_id,
-      method: row.method,
-      target: row.target,
-      lines: row.lines,
-      body: row.body,
-      attempt: row.attempt,
-      starts: row.starts,
-      retriesMax: row.retries_max,
-      waitsSinceMs: row.accepted_at.getTime(),
-      webhookEndpoint: row.webhook_endpoint,
-      webhookSecretSealed: row.webhook_secret_sealed,
-      replicaId: row.replica_id,
-      isCancelRequested: row.cancel_requested_at !== null,
+    const ours = rows.filter(({ runId, epoch }) => epochs.get(runId) === epoch);
+    return ours.map(({ accepted_at, cancel_requested_at, ...run }) => ({
+      ...run,
+      waitsSinceMs: accepted_at.getTime(),
+      isCancelRequested: cancel_requested_at !== null,
     }));
   }
 

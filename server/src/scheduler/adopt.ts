@@ -65,17 +65,13 @@ async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
 
 /** Creates the replica from its row; `beganAtMs` preserves its deadline. */
 function replicaOf(row: AliveRow, clock: Clock): Replica {
-  const { projectId, appId, releaseId, buildId, settings } = row;
+  const { replicaId, projectId, appId, releaseId, buildId, settings, gpus, restarts, isTrial, state } = row;
   return new Replica({
-    replicaId: row.replicaId,
+    ...{ replicaId, gpus, restarts, isTrial, state },
     release: { projectId, appId, releaseId, buildId, settings },
-    gpus: row.gpus,
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
     createdAtMs: row.createdAt,
     seenAtMs: row.lastKnownAt,
-    restarts: row.restarts,
-    isTrial: row.isTrial,
-    state: row.state,
   });
 }
 

@@ -37,27 +37,15 @@ export function replicaSpec(
   release: StoredRelease,
   given: { replicaId: ReplicaId; compute: string; environment: Readonly<Record<string, string | Secret>> },
 ): ReplicaSpec {
-  const { settings } = release;
+  const { projectId, appId, buildId, releaseId, artifact, settings } = release;
+  const { runtime, entrypoint, port, region, provider, logLevel } = settings;
   return {
-    replicaId: given.replicaId,
-    projectId: release.projectId,
-    appId: release.appId,
-    appName: settings.name,
-    buildId: release.buildId,
-    releaseId: release.releaseId,
-    artifact: release.artifact,
-    runtime: settings.runtime,
-    entrypoint: settings.entrypoint,
-    port: settings.port,
-    environment: given.environment,
-    ...resourcesOf(settings, given.compute),
+    ...{ ...given, projectId, appId, appName: settings.name, buildId, releaseId, artifact },
+    ...{ runtime, entrypoint, port, ...resourcesOf(settings, given.compute), region, provider, logLevel },
     tier: settings.computeTier,
-    region: settings.region,
-    provider: settings.provider,
-    storage: release.projectId,
+    storage: projectId,
     concurrency: settings.replicaConcurrency,
     graceSeconds: settings.responseGracePeriodSeconds,
-    logLevel: settings.logLevel,
   };
 }
 
