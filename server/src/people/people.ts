@@ -61,12 +61,12 @@ export class People {
     const openSession: DeviceLoginsOptions["openSession"] = (tx, { personId, by }) =>
       this.startSession(tx, personId, { way: "device", by });
     this.devices = new DeviceLogins({ db: parts.db, clock: parts.clock, openSession });
-    const challenges = new Challenges(parts);
-    this.signIn = new SignIn(parts, { sessions: this.sessions, challenges });
+    const signInParts = { ...parts, settings, sessions: this.sessions, challenges: new Challenges(parts) };
+    this.signIn = new SignIn(signInParts);
     this.passwords = new PasswordUseCases(parts, this.sessions);
-    this.providers = new ProviderSignIn(parts, { settings, sessions: this.sessions, challenges });
+    this.providers = new ProviderSignIn(signInParts);
     this.signUp = new SignUp(parts, { settings, passwords: this.passwords });
-    this.twoFactor = new TwoFactor(parts, { sessions: this.sessions, challenges });
+    this.twoFactor = new TwoFactor(signInParts);
   }
 
   /** The person, or undefined. */
