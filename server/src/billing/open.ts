@@ -142,8 +142,8 @@ export function openBilling(settings: BillingSettings, parts: BillingParts): Ope
         : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes)),
     postingDelayMs: (turnsOfPosting - 1) * intervalMs,
   });
-  meter.start();
-  lifecycle.onClose("metering", () => meter.stop());
+  meter.loop.start();
+  lifecycle.onClose("metering", () => meter.loop.stop());
   return {
     budgets,
     coupons: new CouponUseCases({ db, clock, plans }),
@@ -166,9 +166,9 @@ function openBudgets(parts: BillingParts): {
     client.close();
     await notices.stop();
   });
-  lifecycle.onClose("budgets", () => watch.stop());
+  lifecycle.onClose("budgets", () => watch.loop.stop());
   notices.start();
-  watch.start();
+  watch.loop.start();
   return {
     budgets: new BudgetUseCases({ ...common, checkUrl: (url) => guard.checkUrl(url), onStep }),
     onPosted: (projectId) => watch.posted(projectId),

@@ -18,10 +18,10 @@ export type BudgetWatchParts = BudgetStepParts & {
 const allEveryMs = 60_000;
 const pageMax = 200;
 
-/** `start()` and `stop()` with the platform; call `posted` whenever usage of a project is posted. */
+/** `loop.start()` and `loop.stop()` with the platform; call `posted` whenever usage of a project is posted. */
 export class BudgetWatch {
   readonly #parts: BudgetWatchParts;
-  readonly #loop: Loop;
+  readonly loop: Loop;
   readonly #posted = new Set<ProjectId>();
   #allAtMs = Number.NEGATIVE_INFINITY;
 
@@ -29,21 +29,13 @@ export class BudgetWatch {
     const { clock, log } = parts;
     this.#parts = parts;
     const turn = (signal: AbortSignal): Promise<void> => this.#turn(signal);
-    this.#loop = new Loop({ name: "budgets", intervalMs: allEveryMs, turn, clock, log });
-  }
-
-  start(): void {
-    this.#loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.#loop.stop();
+    this.loop = new Loop({ name: "budgets", intervalMs: allEveryMs, turn, clock, log });
   }
 
   /** Usage of the project was posted. */
   posted(projectId: ProjectId): void {
     this.#posted.add(projectId);
-    this.#loop.nudge();
+    this.loop.nudge();
   }
 
   async #turn(signal: AbortSignal): Promise<void> {

@@ -43,24 +43,15 @@ const slicesMax = 100;
 /** Steps of a project per turn; the next turn continues. */
 const stepsMax = 1_000;
 
-/** Meters all projects periodically, between `start()` and `stop()`. */
+/** Meters all projects periodically, between `loop.start()` and `loop.stop()`, which waits for the project in progress. */
 export class Meter {
   readonly #options: MeterOptions;
-  readonly #loop: Loop;
+  readonly loop: Loop;
 
   constructor(options: MeterOptions) {
     const { clock, log, intervalMs } = options;
     this.#options = options;
-    this.#loop = new Loop({ name: "metering", intervalMs, clock, log, turn: (signal) => this.turn(signal) });
-  }
-
-  start(): void {
-    this.#loop.start();
-  }
-
-  /** Waits for the project in progress. */
-  async stop(): Promise<void> {
-    await this.#loop.stop();
+    this.loop = new Loop({ name: "metering", intervalMs, clock, log, turn: (signal) => this.turn(signal) });
   }
 
   /** Meters everything that is due. An error of one project does not block the others. */
