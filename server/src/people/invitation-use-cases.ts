@@ -32,14 +32,7 @@ import { checkNewPassword } from "./password-rules.ts";
 import type { PeopleParts } from "./people-parts.ts";
 
 /** An invitation as members of its project see it. */
-export type Invitation = {
-  readonly id: string;
-  readonly email: string;
-  readonly role: Role;
-  readonly invitedBy: string | null;
-  readonly createdAt: Date;
-  readonly expiresAt: Date;
-};
+export type Invitation = ReturnType<typeof invitationFrom>;
 
 /** An invitation as whoever has its link sees it. */
 export type OpenInvitation = Omit<Invitation, "id" | "createdAt"> & {
@@ -251,7 +244,7 @@ function hashOf(secret: Secret): Buffer {
   return createHash("sha256").update(secret.reveal()).digest();
 }
 
-function invitationFrom(row: InvitationRow): Invitation {
+function invitationFrom(row: InvitationRow) {
   const { id, email, role, invited_by: invitedBy, created_at: createdAt, expires_at: expiresAt } = row;
   return { id, email, role, invitedBy, createdAt, expiresAt };
 }

@@ -5,7 +5,7 @@ import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { shownAppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -28,8 +28,7 @@ import type { ScheduleName } from "./schedule.ts";
 import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-export type DeliveryItem = Omit<DeliveryRow, "number" | "appId" | "hasBody" | "dueAt" | "isPaused"> & {
-  readonly appId: AppId;
+export type DeliveryItem = Omit<DeliveryRow, "number" | "hasBody" | "dueAt" | "isPaused"> & {
   /** It has ended and its body is still kept. */
   readonly isReplayable: boolean;
   /** The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed. */
@@ -239,7 +238,7 @@ function deliveryItem(row: DeliveryRow): DeliveryItem {
   const { id, runId, endpointId, url, statusCode, contentType, bodyBytes, state, reason, attempts } = row;
   const isPending = state === "pending";
   return {
-    ...{ id, appId: shownAppId(row.appId as AppId), runId, endpointId, url, statusCode, contentType, bodyBytes },
+    ...{ id, appId: shownAppId(row.appId), runId, endpointId, url, statusCode, contentType, bodyBytes },
     isReplayable: !isPending && row.hasBody,
     ...{ state, reason, attempts, createdAt: row.createdAt },
     dueAt: isPending && !row.isPaused ? row.dueAt : null,
