@@ -77,14 +77,8 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
     const changed = await setPlanCredits(db, plans, clock.now());
     if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
   };
-  const credits = new Loop({
-    name: "credits of plans",
-    intervalMs: creditsEveryMs,
-    waitsForClock: true,
-    turn,
-    clock,
-    log,
-  });
+  const timing = { intervalMs: creditsEveryMs, waitsForClock: true };
+  const credits = new Loop({ name: "credits of plans", ...timing, turn, clock, log });
   credits.start();
   lifecycle.onClose("credits of plans", () => credits.stop());
   const useCases = new PlanUseCases({ db, plans, clock });

@@ -97,20 +97,14 @@ export class ProcessDriver implements Driver {
       compute: options.compute,
     };
     this.#loop = new Loop({
-      name: "process driver",
-      intervalMs: lookEveryMs,
-      clock: options.clock,
-      log: options.log,
+      ...{ name: "process driver", intervalMs: lookEveryMs, clock, log },
       turn: () => {
         for (const replica of this.#replicas.values()) replica.look();
         return Promise.resolve();
       },
     });
     this.#networkLoop = new Loop({
-      name: "rules of replicas' networks",
-      intervalMs: rulesEveryMs,
-      clock: options.clock,
-      log: options.log,
+      ...{ name: "rules of replicas' networks", intervalMs: rulesEveryMs, clock, log },
       turn: () => this.#keepNetworkRules(),
     });
   }
