@@ -55,8 +55,8 @@ async function openFixture(t: TestContext, options: { clock?: Clock; hasMail?: b
   const parts = { db, clock, log: silentLog, hasMail, onStep: () => undefined };
   const useCases = new BudgetUseCases({ ...parts, checkUrl: () => null });
   const watch = new BudgetWatch(parts);
-  watch.start();
-  t.after(() => watch.stop());
+  watch.loop.start();
+  t.after(() => watch.loop.stop());
   return {
     ...{ db, projectId, appId, useCases, watch },
     set: (given = {}, of = appId) => {
@@ -89,8 +89,8 @@ describe("a budget that is used up", () => {
     await fixture.set();
     const others = await Promise.all([fixture.planCache(), fixture.planCache()]);
     const second = new BudgetWatch({ db, clock: monthClock, log: silentLog, hasMail: false, onStep: () => undefined });
-    second.start();
-    t.after(() => second.stop());
+    second.loop.start();
+    t.after(() => second.loop.stop());
     await spend(db, fixture, { cents: 99 });
     for (const one of [watch, second]) one.posted(projectId);
     await until("it is warned of", async () => (await actionsOf(fixture)).includes("budget.warn"));

@@ -105,7 +105,7 @@ describe("applications at once", () => {
     const tries = projects.map((projectId) => useCases.apply(projectId, "WELCOME", byPlatform));
     assert.deepEqual(await outcomes(tries), { applied: 7, not_usable: 18 });
     assert.equal((await ledgerOf({ db })).length, 14);
-    assert.equal((await useCases.list({ before: null, size: 10 })).coupons[0]?.uses, 7);
+    assert.equal((await useCases.list({ before: null, size: 10 })).items[0]?.uses, 7);
   });
 
   test("and its end: whoever is not told that it was applied has nothing", async (t) => {

@@ -31,7 +31,7 @@ type Wanted = Parameters<AppLogs["page"]>[1];
 const forward: Wanted = { direction: "forward", pageSize: 100 };
 
 async function texts(logs: AppLogs, app: AppRow, wanted: Partial<Wanted> = {}): Promise<string[]> {
-  const { lines } = await logs.page(app.appId, { ...forward, ...wanted });
+  const { items: lines } = await logs.page(app.appId, { ...forward, ...wanted });
   return lines.map(({ text }) => text);
 }
 
@@ -41,7 +41,7 @@ async function allTexts(logs: AppLogs, app: AppRow, wanted: Partial<Wanted>): Pr
   let nextToken: string | null = null;
   do {
     const page = await logs.page(app.appId, { ...forward, ...wanted, nextToken });
-    found.push(...page.lines.map(({ text }) => text));
+    found.push(...page.items.map(({ text }) => text));
     nextToken = page.nextToken;
   } while (nextToken !== null);
   return found;
@@ -51,7 +51,7 @@ test("a line comes back as it was given, once append has resolved", async (t) =>
   const { logs, app } = await open(t);
   const given = appLine(app, { runId: newRunId(), at: 1_800_000_000_123, stream: "stderr", text: "ünï 🎈 '\"\\ %s" });
   await logs.append([given]);
-  const { lines, nextToken } = await logs.page(app.appId, forward);
+  const { items: lines, nextToken } = await logs.page(app.appId, forward);
   assert.deepEqual(lines, [{ ...given, id: lines[0]?.id }]);
   assert.equal(nextToken, null);
 });
@@ -130,7 +130,7 @@ test("what cannot be stored as it is does not fail the batch it is in", async (t
     appLine(app, { text: "c", runId: "not a run" as RunId }),
     appLine(app, { text: "" }),
   ]);
-  const { lines } = await logs.page(app.appId, forward);
+  const { items: lines } = await logs.page(app.appId, forward);
   assert.deepEqual(
     lines.map(({ text, runId }) => [text, runId]),
     [
@@ -213,7 +213,7 @@ test("a token that is altered, or used with other parameters, is refused", async
     );
   }
   const rest = await logs.page(app.appId, { ...forward, pageSize: 3, nextToken: token });
-  assert.equal(rest.lines.length, 3);
+  assert.equal(rest.items.length, 3);
 });
 
 test("a follower gets what is stored from now on, filtered, until it is aborted", async (t) => {
@@ -223,7 +223,7 @@ test("a follower gets what is stored from now on, filtered, until it is aborted"
   const seen: string[] = [];
   const following = (async () => {
     const filter = { stream: "stdout" as const };
-    const { lines } = await logs.page(app.appId, forward);
+    const { items: lines } = await logs.page(app.appId, forward);
     for await (const page of logs.follow(app.appId, { after: lines.at(-1)?.id ?? 0, filter, signal: stop.signal })) {
       seen.push(...page.map(({ text }) => text));
     }

@@ -13,7 +13,7 @@ import { removeOld } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
 import { sealedColumns } from "#platform-sealed.ts";
 import { resealOld, sealingKeyIds } from "#store/sealed-store.ts";
-import type { WebhookPage } from "#webhooks/use-cases.ts";
+import type { Page } from "#lib/page-token.ts";
 import { pauseDead } from "#webhooks/endpoint-watch.ts";
 import { endpointOf } from "#webhooks/endpoint.ts";
 import { webhookRetention } from "#webhooks/retention.ts";
@@ -44,7 +44,7 @@ async function recorded(db: Db): Promise<{ action: string; actor: string; resour
   }));
 }
 
-async function allPages<Item>(ask: (nextToken: string | undefined) => Promise<WebhookPage<Item>>): Promise<Item[]> {
+async function allPages<Item>(ask: (nextToken: string | undefined) => Promise<Page<Item>>): Promise<Item[]> {
   const items: Item[] = [];
   for (let token: string | undefined, pages = 0; pages < 100; pages++) {
     const page = await ask(token);

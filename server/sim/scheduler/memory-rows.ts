@@ -104,7 +104,7 @@ export class MemoryRows implements ReplicaRows {
   }
 
   saveScaling(changed: readonly StoredScaling[], removed: readonly AppId[]): Promise<void> {
-    for (const row of changed) this.#scaling.set(row.appId, row);
+    for (const row of changed) this.#scaling.set(row.app_id, row);
     for (const appId of removed) this.#scaling.delete(appId);
     return Promise.resolve();
   }

@@ -165,8 +165,8 @@ export class SimPlatform {
 }
 
 function forgotten(rows: readonly StoredScaling[], mutation: Mutation | null): readonly StoredScaling[] {
-  if (mutation === "failed starts are forgotten") return rows.map((row) => ({ ...row, starts: null }));
-  return mutation === "cooldowns are forgotten" ? rows.filter(({ starts }) => starts !== null) : rows;
+  if (mutation === "failed starts are forgotten") return rows.map((row) => ({ ...row, release_id: null }));
+  return mutation === "cooldowns are forgotten" ? rows.filter((row) => row.release_id !== null) : rows;
 }
 
 function demandFor(proxy: ModelProxy, mutation: Mutation | null): DemandSource {

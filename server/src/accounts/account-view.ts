@@ -9,6 +9,7 @@ export type TokenState = "active" | "expired" | "revoked";
 
 export type LastUse = { readonly at: Date; readonly address: string | null };
 
+/** One token, or what its account has in common with one. */
 export type TokenView = {
   readonly id: TokenId;
   readonly state: TokenState;
@@ -17,14 +18,9 @@ export type TokenView = {
   readonly lastUse: LastUse | null;
 };
 
-export type AccountView = {
-  readonly id: TokenId;
+export type AccountView = TokenView & {
   readonly name: string;
   readonly rights: Rights;
-  readonly state: TokenState;
-  readonly createdAt: Date;
-  readonly expiresAt: Date | null;
-  readonly lastUse: LastUse | null;
   readonly isReadable: boolean;
   /** Newest first. */
   readonly tokens: readonly TokenView[];

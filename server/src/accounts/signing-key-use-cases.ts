@@ -1,35 +1,32 @@
 // Operators list the keys that sign tokens, switch to a new one, and withdraw one that was stolen or is no longer needed. A
 // change and its audit row are one transaction; every platform follows within a second of the commit.
 import { Fault } from "#lib/fault.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import { countedKeys, markWithdrawn, type CountedKey } from "./key-store.ts";
 import type { SigningKeys } from "./keys.ts";
 
+type KeyParts = Pick<Foundation, "db" | "clock"> & { readonly keys: SigningKeys };
+
 /** Use cases for signing keys. */
 export class SigningKeyUseCases {
-  readonly #db: Db;
-  readonly #keys: SigningKeys;
-  readonly #clock: Clock;
+  readonly #parts: KeyParts;
 
-  constructor(parts: { readonly db: Db; readonly keys: SigningKeys; readonly clock: Clock }) {
-    this.#db = parts.db;
-    this.#keys = parts.keys;
-    this.#clock = parts.clock;
+  constructor(parts: KeyParts) {
+    this.#parts = parts;
   }
 
   /** Newest first, including withdrawn ones. */
   list(): Promise<CountedKey[]> {
-    return countedKeys(this.#db, new Date(this.#clock.now()));
+    return countedKeys(this.#parts.db, new Date(this.#parts.clock.now()));
   }
 
   /** Creates a new key that signs from now on; tokens of the other keys stay valid. */
   async rotate(by: By): Promise<CountedKey> {
-    const { id } = await this.#db.transaction().execute((tx) => this.#keys.rotate(tx, by));
-    await this.#keys.load(this.#db);
+    const { id } = await this.#parts.db.transaction().execute((tx) => this.#parts.keys.rotate(tx, by));
+    await this.#parts.keys.load(this.#parts.db);
     return await this.#one(id);
   }
 
@@ -45,8 +42,8 @@ export class SigningKeyUseCases {
       const message = `The key ${id} has signed ${key.validTokens} tokens that are still valid: rotate them first, or revoke them with force=true.`;
       throw new Fault("conflict", message);
     }
-    await this.#db.transaction().execute(async (tx) => {
-      const [at, publicSealed] = [new Date(this.#clock.now()), this.#keys.sealedForWithdrawal(id)];
+    await this.#parts.db.transaction().execute(async (tx) => {
+      const [at, publicSealed] = [new Date(this.#parts.clock.now()), this.#parts.keys.sealedForWithdrawal(id)];
       if (!(await markWithdrawn(tx, { keyId: id, at, publicSealed }))) throw notThere(id);
       await record(tx, {
         projectId: null,
@@ -57,7 +54,7 @@ export class SigningKeyUseCases {
       });
       await notify(tx, "tokens", id);
     });
-    await this.#keys.load(this.#db);
+    await this.#parts.keys.load(this.#parts.db);
     return await this.#one(id);
   }
 

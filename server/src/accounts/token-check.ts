@@ -3,18 +3,16 @@
 import { LruMap } from "#lib/lru-map.ts";
 import type { Clock } from "#lib/clock.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { Caller } from "./caller.ts";
 import type { SigningKeys } from "./keys.ts";
 import { SignedClaims, type Claims, type PersonClaims } from "./token-claims.ts";
 import { tokenLookup, type Found, type Lookup } from "./token-lookup.ts";
 
-export type TokenCheckOptions = {
-  readonly db: Db;
+export type TokenCheckOptions = Pick<Foundation, "db" | "clock"> & {
   readonly keys: SigningKeys;
   readonly notifications: Pick<Notifications, "listen">;
-  readonly clock: Clock;
   /** Looks up sessions of people; without it, their tokens are not valid. */
   readonly people?: Lookup<PersonClaims>;
   /** The size of the cache of valid tokens. */

@@ -1,12 +1,12 @@
 // Lists, creates, changes, rotates and revokes token accounts. Called by the API; a change and its audit row are one
 // transaction, and every platform follows within a second of the commit.
 import { Fault } from "#lib/fault.ts";
-import type { Clock } from "#lib/clock.ts";
 import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import { accountView, isActive, type AccountView } from "./account-view.ts";
 import type { Caller } from "./caller.ts";
@@ -46,26 +46,20 @@ export type Rotation = { readonly expiresAt: Date | null | undefined; readonly o
 /** A project with more is not using service accounts as intended. */
 const accountsMax = 1_000;
 
+type TokenParts = Pick<Foundation, "db" | "clock"> & { readonly keys: Pick<SigningKeys, "current" | "signer"> };
+
 /** Use cases for tokens. They throw `Fault("invalid" | "forbidden" | "not_found" | "conflict")`. */
 export class TokenUseCases {
-  readonly #db: Db;
-  readonly #keys: Pick<SigningKeys, "current" | "signer">;
-  readonly #clock: Clock;
+  readonly #parts: TokenParts;
 
-  constructor(parts: {
-    readonly db: Db;
-    readonly keys: Pick<SigningKeys, "current" | "signer">;
-    readonly clock: Clock;
-  }) {
-    this.#db = parts.db;
-    this.#keys = parts.keys;
-    this.#clock = parts.clock;
+  constructor(parts: TokenParts) {
+    this.#parts = parts;
   }
 
   /** Active ones first, then newest first. */
   async list(owner: TokenOwner): Promise<AccountView[]> {
-    const nowMs = this.#clock.now();
-    const accounts = await listAccounts(this.#db, { ...owner, limit: accountsMax, now: new Date(nowMs) });
+    const nowMs = this.#parts.clock.now();
+    const accounts = await listAccounts(this.#parts.db, { ...owner, limit: accountsMax, now: new Date(nowMs) });
     return accounts.map((account) => accountView(account, nowMs));
   }
 
@@ -73,14 +67,14 @@ export class TokenUseCases {
   async read(owner: TokenOwner, accounts: readonly AccountView[], by: By): Promise<ReadonlyMap<TokenId, Secret>> {
     const tokens = new Map<TokenId, Secret>();
     for (const { id, newest, state } of accounts) {
-      const key = newest.signing_key_id === null ? undefined : this.#keys.signer(newest.signing_key_id);
-      if (state === "active" && newest.is_readable && isActive(newest, this.#clock.now()) && key !== undefined) {
+      const key = newest.signing_key_id === null ? undefined : this.#parts.keys.signer(newest.signing_key_id);
+      if (state === "active" && newest.is_readable && isActive(newest, this.#parts.clock.now()) && key !== undefined) {
         tokens.set(id, await signToken(newest, key));
       }
     }
     if (tokens.size === 0) return tokens;
     const names = accounts.filter((account) => tokens.has(account.id)).map((account) => account.name);
-    await record(this.#db, {
+    await record(this.#parts.db, {
       projectId: owner.projectId,
       action: "token.read",
       by,
@@ -96,8 +90,8 @@ export class TokenUseCases {
   ): Promise<IssuedAccount> {
     const { wish, name } = wanted;
     const owner = { kind: wish.kind, projectId: wish.kind === "operator" ? null : wish.projectId };
-    const nowMs = this.#clock.now();
-    return await this.#db.transaction().execute(async (tx) => {
+    const nowMs = this.#parts.clock.now();
+    return await this.#parts.db.transaction().execute(async (tx) => {
       await requireOver(tx, caller, {
         projectId: owner.projectId,
         all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
@@ -105,14 +99,14 @@ export class TokenUseCases {
       if ((await countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax) {
         throw new Fault("conflict", `There are already ${accountsMax}, which is the limit; delete unused ones.`);
       }
-      const { id, token } = await issueToken(tx, { wish, name, key: this.#keys.current(), nowMs, by });
+      const { id, token } = await issueToken(tx, { wish, name, key: this.#parts.keys.current(), nowMs, by });
       return { account: await this.#view(tx, { ...owner, accountId: id }), token };
     });
   }
 
   /** Changes name and rights. A change of rights requires both the old and the new ones. */
   async update(owner: TokenAccountRef, change: AccountChange, { caller, by }: Asking): Promise<AccountView> {
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, owner);
       const name = change.name === undefined ? newest.name : checkedName(change.name);
       const old = rightsOf(newest);
@@ -144,10 +138,10 @@ export class TokenUseCases {
 
   /** Issues another token of the account; the previous ones end with the overlap. At most two are valid at a time. */
   async rotate(owner: TokenAccountRef, rotation: Rotation, { caller, by }: Asking): Promise<IssuedAccount> {
-    const nowMs = this.#clock.now();
+    const nowMs = this.#parts.clock.now();
     const { expiresAt } = rotation;
     const wantedEnd = expiresAt === undefined ? undefined : checkedEnd(expiresAt, nowMs);
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const { newest, tokens } = await this.#lock(tx, owner);
       // The holder of the new token gets its rights.
       const all = [owner.kind === "inference" ? callingRights : rightsOf(newest)];
@@ -156,7 +150,7 @@ export class TokenUseCases {
       const plan = planRotation({ tokens, newest, wantedEnd, overlapMs: overlapSeconds * 1000, nowMs });
       if (plan instanceof Fault) throw plan;
       const id = newTokenId();
-      const key = this.#keys.current();
+      const key = this.#parts.keys.current();
       const createdAt = new Date(Math.max(nowMs, newest.created_at.getTime() + 1));
       const { kind, project_id, account_id, name, role, permissions, is_readable } = newest;
       const kept = { kind, project_id, account_id, name, role, permissions, is_readable };
@@ -181,8 +175,8 @@ export class TokenUseCases {
 
   /** Ends all tokens of an account. The last operator token stays: nobody could create another one. */
   async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
-    const now = new Date(this.#clock.now());
-    return await this.#db.transaction().execute(async (tx) => {
+    const now = new Date(this.#parts.clock.now());
+    return await this.#parts.db.transaction().execute(async (tx) => {
       if (owner.kind === "operator") await lockKind(tx, owner.kind);
       const { newest, tokens } = await this.#lock(tx, owner);
       if (
@@ -209,7 +203,7 @@ export class TokenUseCases {
   }
 
   async #view(tx: Tx, owner: TokenAccountRef): Promise<AccountView> {
-    const nowMs = this.#clock.now();
+    const nowMs = this.#parts.clock.now();
     const [account] = await listAccounts(tx, { ...owner, limit: 1, now: new Date(nowMs) });
     if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id.`);
     return accountView(account, nowMs);

@@ -1,13 +1,11 @@
 // Tracks when and from where tokens were last used. Calls only leave a note in memory; a loop writes the notes in batches, and
 // records an account's first use from a new address.
-import type { Clock } from "#lib/clock.ts";
 import { plainAddress } from "#lib/client-address.ts";
 import type { TokenId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import { record } from "#audit/record.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { actorOf, type TokenCaller } from "./caller.ts";
 import { addAddresses, markUsed, readAddresses, refreshAddresses } from "./token-use-store.ts";
 
@@ -34,19 +32,15 @@ const refreshMs = 3_600_000;
 
 /** Notes uses. `start()` begins to write them, `stop()` writes the remaining ones. */
 export class TokenUses {
-  readonly #db: Db;
-  readonly #clock: Clock;
-  readonly #log: Log;
+  readonly #parts: Pick<Foundation, "db" | "clock" | "log">;
   readonly #loop: Loop;
   #uses = new Map<TokenId, Use>();
   /** Account and address → last check in the database, so that not every batch queries it. */
   readonly #noted = new LruMap<string, number>(tokensMax);
 
-  constructor(parts: { readonly db: Db; readonly clock: Clock; readonly log: Log }) {
-    const { db, clock, log } = parts;
-    this.#db = db;
-    this.#clock = clock;
-    this.#log = log;
+  constructor(parts: Pick<Foundation, "db" | "clock" | "log">) {
+    this.#parts = parts;
+    const { log, clock } = parts;
     this.#loop = new Loop({ name: "token uses", turn: () => this.flush(), intervalMs: flushMs, log, clock });
   }
 
@@ -64,10 +58,10 @@ export class TokenUses {
     const use = this.#uses.get(caller.tokenId);
     if (use === undefined) {
       if (this.#uses.size >= tokensMax) return;
-      this.#uses.set(caller.tokenId, { caller, address, atMs: this.#clock.now(), addresses: null });
+      this.#uses.set(caller.tokenId, { caller, address, atMs: this.#parts.clock.now(), addresses: null });
       return;
     }
-    use.atMs = this.#clock.now();
+    use.atMs = this.#parts.clock.now();
     if (use.address === address) return;
     use.addresses ??= new Set([use.address]);
     use.address = address;
@@ -81,7 +75,7 @@ export class TokenUses {
     this.#uses = new Map();
     try {
       await markUsed(
-        this.#db,
+        this.#parts.db,
         uses.map(({ caller, address, atMs }) => ({
           id: caller.tokenId,
           address: plainAddress(address),
@@ -103,8 +97,8 @@ export class TokenUses {
     const unnoted = used.filter((one) => atMs - (this.#noted.get(keyOf(one)) ?? Number.NEGATIVE_INFINITY) >= refreshMs);
     if (unnoted.length === 0) return;
     const at = new Date(atMs);
-    const known = new Set(await readAddresses(this.#db, accountId, unnoted));
-    await refreshAddresses(this.#db, { accountId, addresses: [...known], at });
+    const known = new Set(await readAddresses(this.#parts.db, accountId, unnoted));
+    await refreshAddresses(this.#parts.db, { accountId, addresses: [...known], at });
     const fresh = unnoted.filter((one) => !known.has(one));
     if (fresh.length > 0) await this.#record(caller, fresh, at);
     for (const one of unnoted) this.#noted.set(keyOf(one), atMs);
@@ -113,7 +107,7 @@ export class TokenUses {
   async #record(caller: TokenCaller, addresses: readonly string[], at: Date): Promise<void> {
     const { accountId, name, kind } = caller;
     const unusedSince = new Date(at.getTime() - unusedMs);
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       const added = await addAddresses(tx, { accountId, addresses, at, max: addressesMax, unusedSince });
       for (const address of added) {
         await record(tx, {
@@ -124,6 +118,6 @@ export class TokenUses {
         });
       }
     });
-    this.#log.debug({ accountId, count: addresses.length }, "a token was used from new addresses");
+    this.#parts.log.debug({ accountId, count: addresses.length }, "a token was used from new addresses");
   }
 }

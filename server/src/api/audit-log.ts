@@ -27,9 +27,9 @@ export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Han
         nextToken: query["nextToken"] as string | null,
       });
       if (call.by.actor.type === "operator") await auditLog.recordRead(projectId, call.by);
-      const { entries, nextToken } = page;
+      const { items, nextToken } = page;
       return {
-        logs: entries.map(showEntry),
+        logs: items.map(showEntry),
         hasMore: nextToken !== null,
         ...(nextToken === null ? {} : { nextPageToken: nextToken }),
         retentionDays: auditLog.retentionDays(projectId),

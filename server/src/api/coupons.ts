@@ -11,6 +11,7 @@ import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { pageBefore, showPage } from "./list-page.ts";
 import { readBody, readTime } from "./parameters.ts";
 
 type Ids = "applyCoupon" | "createCoupon" | "listCoupons" | "endCoupon";
@@ -42,11 +43,8 @@ export function couponHandlers({
     async createCoupon(call) {
       return showCoupon(await useCases.create(termsOf(wishOf(call)), call.by));
     },
-    async listCoupons({ query }) {
-      const before = query["nextToken"] === null ? null : Number(query["nextToken"]);
-      const { coupons, nextNumber } = await useCases.list({ before, size: Number(query["pageSize"]) });
-      const items = coupons.map(showCoupon);
-      return nextNumber === null ? { items } : { items, nextToken: String(nextNumber) };
+    async listCoupons(call) {
+      return showPage(await useCases.list(pageBefore(call)), showCoupon);
     },
     async endCoupon(call) {
       const code = must(pathPart(call.request, "code"), "the route names a code");

@@ -9,6 +9,7 @@ import { Gate } from "#lib/gate.ts";
 import type { GitDelivery, GitHooks } from "#pushes/git-hooks.ts";
 import type { HookRow } from "#pushes/push-store.ts";
 import { pathPart, refOf, type ApiCall, type Handler } from "./call.ts";
+import { pageWanted, showPage } from "./list-page.ts";
 import { gitHookUrl, type Urls } from "./urls.ts";
 
 type Parts = { readonly gitHooks: GitHooks; readonly urls: () => Urls; readonly clock: Clock };
@@ -31,10 +32,7 @@ export function gitHookHandlers(parts: Parts): Record<Ids, Handler> {
       return showHook(await gitHooks.get(refOf(call)), urls());
     },
     async listGitDeliveries(call) {
-      const { pageSize, nextToken: token } = call.query;
-      const wanted = { pageSize: Number(pageSize), nextToken: token === null ? null : String(token) };
-      const { items, nextToken } = await gitHooks.list(refOf(call), wanted);
-      return { items: items.map(showDelivery), ...(nextToken === null ? {} : { nextToken }) };
+      return showPage(await gitHooks.list(refOf(call), pageWanted(call)), showDelivery);
     },
     async replayGitDelivery(call) {
       const id = must(pathPart(call.request, "git_delivery_id"), "the route names a delivery");

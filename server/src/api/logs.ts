@@ -10,6 +10,7 @@ import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import { appOf, buildOf, projectOf, type ApiCall, type Handler } from "./call.ts";
 import { streamEvents, wantsEvents, type StreamParts } from "./event-stream.ts";
+import { pageWanted } from "./list-page.ts";
 import { readTime } from "./parameters.ts";
 import { projectGate } from "./project-gate.ts";
 import { showAppLine, showLine } from "./show-line.ts";
@@ -79,7 +80,7 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: Parts): Promise<z.inf
   await apps.require(projectOf(call), appId);
   const { query } = call;
   // The contract has validated the types and choices of the values.
-  const { lines, nextToken } = await appLogs.page(appId, {
+  const { items, nextToken } = await appLogs.page(appId, {
     container: query["container"] as ReplicaId | null,
     runId: query["runId"] as RunId | null,
     stream: query["stream"] as "stdout" | "stderr" | null,
@@ -87,11 +88,10 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: Parts): Promise<z.inf
     afterDate: time("afterDate", query["afterDate"]),
     beforeDate: time("beforeDate", query["beforeDate"]),
     direction: query["direction"] as "forward" | "backward",
-    pageSize: Number(query["pageSize"]),
-    nextToken: query["nextToken"] as string | null,
+    ...pageWanted(call),
   });
   return {
-    logs: lines.map(showAppLine),
+    logs: items.map(showAppLine),
     hasMore: nextToken !== null,
     ...(nextToken === null ? {} : { nextPageToken: nextToken }),
   };

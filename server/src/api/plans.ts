@@ -4,6 +4,7 @@ import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway
 import { operatorProjectFields } from "@slipway/contract/plan-fields.ts";
 import type { PlanUseCases, ProjectWithPlan } from "#billing/plans/plan-use-cases.ts";
 import { projectOf, type Handler } from "./call.ts";
+import { pageWanted, showPage } from "./list-page.ts";
 import { readBody } from "./parameters.ts";
 
 type Ids = "getProjectPlan" | "listOperatorProjects" | "updateOperatorProject";
@@ -29,11 +30,10 @@ export function planHandlers({ useCases, days }: PlanParts): Record<Ids, Handler
         coupons: plan.coupons,
       } satisfies z.infer<typeof projectPlan>;
     },
-    async listOperatorProjects({ query }) {
-      const after = query["nextToken"] as string | null;
-      const { projects, next } = await useCases.list({ after, size: Number(query["pageSize"]) });
-      const items = projects.map(showProject);
-      return (next === null ? { items } : { items, nextToken: next }) satisfies z.infer<typeof operatorProjectPage>;
+    async listOperatorProjects(call) {
+      const { pageSize, nextToken } = pageWanted(call);
+      const page = await useCases.list({ after: nextToken, size: pageSize });
+      return showPage(page, showProject) satisfies z.infer<typeof operatorProjectPage>;
     },
     async updateOperatorProject(call) {
       const body = readBody({ fields: operatorProjectFields, required: ["plan"] }, call.body);

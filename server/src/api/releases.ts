@@ -7,6 +7,7 @@ import { trafficOf, type Releases } from "#apps/releases.ts";
 import type { Actor } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import { pathPart, refOf, type ApiCall, type Handler } from "./call.ts";
+import { pageWanted, showPage } from "./list-page.ts";
 import { readBody } from "./parameters.ts";
 
 type Ids = "listReleases" | "getRelease" | "rollBack" | "resumeDeploys";
@@ -15,11 +16,8 @@ type Ids = "listReleases" | "getRelease" | "rollBack" | "resumeDeploys";
 export function releaseHandlers({ releases }: { readonly releases: Releases }): Record<Ids, Handler> {
   return {
     async listReleases(call) {
-      const pageSize = Number(call.query["pageSize"]);
-      const page = await releases.page(refOf(call), { pageSize, nextToken: call.query["nextToken"] as string | null });
-      const items = page.releases.map(showRelease);
-      const answer: z.infer<typeof answers.releasePage> = { items };
-      return page.nextToken === null ? answer : { ...answer, nextToken: page.nextToken };
+      const page = await releases.page(refOf(call), pageWanted(call));
+      return showPage(page, showRelease) satisfies z.infer<typeof answers.releasePage>;
     },
     async getRelease(call) {
       const found = await releases.get(refOf(call), numberOf(call));

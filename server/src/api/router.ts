@@ -95,17 +95,8 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
       const appName = appNameOf(request);
       const projectId = pathPart(request, "project_id") as ProjectId;
       const appId = appName === undefined ? null : await parts.apps.resolve(projectId, appName);
-      const call = {
-        request,
-        reply,
-        route,
-        appId,
-        caller,
-        by,
-        query,
-        body: request.body,
-        admit: () => admit(request, route, parts),
-      };
+      const { body } = request;
+      const call = { request, reply, route, appId, caller, by, query, body, admit: () => admit(request, route, parts) };
       const answer = await handle(call);
       if (answer === undefined) return reply;
       return reply.code(route.status).send(answer);

@@ -8,9 +8,10 @@ import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { DeadChoice } from "#runs/dead-runs.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
-import type { RunAndCallPage, RunPage } from "#runs/run-list.ts";
+import type { RunAndCallPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 import { appOf, projectOf, refOf, runOf, type ApiCall, type Handler } from "./call.ts";
+import { pageWanted, showPage } from "./list-page.ts";
 import { projectGate } from "./project-gate.ts";
 import { showRun } from "./show-run.ts";
 
@@ -44,14 +45,13 @@ function readers(parts: Parts): Record<Reading, Handler> {
     async listRuns(call) {
       const appId = appOf(call);
       await apps.require(projectOf(call), appId);
-      const { query } = call;
-      // The contract has validated the types and choices of the values.
-      const wanted = { asyncOnly: query["asyncOnly"] === true, ...pageWanted<RunState>(call) };
+      // The contract has validated the choices of the status, here and below.
+      const status = call.query["status"] as RunState | null;
+      const wanted = { asyncOnly: call.query["asyncOnly"] === true, status, ...pageWanted(call) };
       const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
-      const page = wanted.status === "success" ? await successGate.run(ask, { key: projectOf(call) }) : await ask();
-      return { ...showPage(page, call, parts), callsLeftOut: page.callsLeftOut } satisfies z.infer<
-        typeof answers.runAndCallPage
-      >;
+      const page = status === "success" ? await successGate.run(ask, { key: projectOf(call) }) : await ask();
+      const shown = showPage(page, (row) => show(row, call, parts));
+      return { ...shown, callsLeftOut: page.callsLeftOut } satisfies z.infer<typeof answers.runAndCallPage>;
     },
     async getRun(call) {
       const { appId, runId } = runOf(call);
@@ -74,7 +74,9 @@ function readers(parts: Parts): Record<Reading, Handler> {
     async listDeadRuns(call) {
       const appId = appOf(call);
       await apps.require(projectOf(call), appId);
-      return showPage(await runs.list.deadPage(appId, pageWanted<"failure" | "timeout">(call)), call, parts);
+      const status = call.query["status"] as "failure" | "timeout" | null;
+      const page = await runs.list.deadPage(appId, { status, ...pageWanted(call) });
+      return showPage(page, (row) => show(row, call, parts)) satisfies z.infer<typeof answers.runPage>;
     },
   };
 }
@@ -138,23 +140,10 @@ function contentTypeOf(named: string | null): string {
   return named !== null && /^[\x21-\x7e][\x20-\x7e]{0,199}$/.test(named) ? named : "application/octet-stream";
 }
 
-function pageWanted<Status extends string>({ query }: ApiCall) {
-  return {
-    status: query["status"] as Status | null,
-    pageSize: Number(query["pageSize"]),
-    nextToken: query["nextToken"] as string | null,
-  };
-}
-
 function choiceOf(call: ApiCall): DeadChoice {
   const { query } = call;
   const status = query["status"] as "failure" | "timeout" | null;
   return { ...refOf(call), status, limit: query["limit"] as number | null };
-}
-
-function showPage({ runs, nextToken }: RunPage, call: ApiCall, parts: Parts): z.infer<typeof answers.runPage> {
-  const items = runs.map((row) => show(row, call, parts));
-  return { items, ...(nextToken === null ? {} : { nextToken }) };
 }
 
 function showOne(row: RunRow, call: ApiCall, parts: Parts): z.infer<typeof answers.oneRun> {

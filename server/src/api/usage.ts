@@ -9,6 +9,7 @@ import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { pageBefore, showPage } from "./list-page.ts";
 import { centsOf, microsOf, secondsOf, showSums, sumInCents } from "./show-money.ts";
 
 type Ids = "getProjectCost" | "getAppCost" | "getUsage" | "listLedger" | "listAppliedCoupons";
@@ -46,17 +47,13 @@ export function usageHandlers(parts: {
       } satisfies z.infer<typeof usageAnswer>;
     },
     async listLedger(call) {
-      const { query } = call;
-      const before = query["nextToken"] === null ? null : Number(query["nextToken"]);
-      const page = await queries.ledger({ projectId: projectOf(call), before, size: Number(query["pageSize"]) });
-      const items = page.transactions.map(({ id, kind, period, currency, createdAt, entries }) => ({
+      const page = await queries.ledger({ projectId: projectOf(call), ...pageBefore(call) });
+      return showPage(page, ({ id, kind, period, currency, createdAt, entries }) => ({
         ...{ id, kind, month: period, currency, created_at: createdAt.toISOString() },
         entries: entries.map(({ account, couponCode, micros }) => ({
           ...{ account, coupon_code: couponCode, amount_micros: microsOf(micros) },
         })),
-      }));
-      const next = page.nextNumber === null ? {} : { nextToken: String(page.nextNumber) };
-      return { items, ...next } satisfies z.infer<typeof ledgerPage>;
+      })) satisfies z.infer<typeof ledgerPage>;
     },
     async listAppliedCoupons(call) {
       return { items: (await queries.coupons(projectOf(call))).map(showCredit) };
@@ -138,13 +135,8 @@ function summaryOf({ month, currency, sums }: Pick<CostOfMonth, "month" | "curre
   };
 }
 
-function showCredit({
-  coupon,
-  atBegin,
-  now,
-  drawn,
-  isEnded,
-}: CouponCredit): z.infer<typeof projectCost>["coupons"][number] {
+function showCredit(credit: CouponCredit): z.infer<typeof projectCost>["coupons"][number] {
+  const { coupon, atBegin, now, drawn, isEnded } = credit;
   const { couponCode, couponName, discount, frequency, couponExpiresAt, appliedAtMs } = coupon;
   const isFixed = discount.kind === "fixed_amount";
   return {

@@ -6,17 +6,10 @@ import type { DeliveryState } from "@slipway/contract/words.ts";
 import { allows } from "#accounts/permissions.ts";
 import { must } from "#lib/assert.ts";
 import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
-import type {
-  AttemptItem,
-  DeliveryItem,
-  DeliveryQuery,
-  EndpointItem,
-  PageQuery,
-  WebhookUseCases,
-  WebhookPage,
-} from "#webhooks/use-cases.ts";
+import type { AttemptItem, DeliveryItem, DeliveryQuery, EndpointItem, WebhookUseCases } from "#webhooks/use-cases.ts";
 import type { WebhookSecret } from "#webhooks/secret-use-cases.ts";
 import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
+import { pageWanted, showPage } from "./list-page.ts";
 import { readBody, readTime } from "./parameters.ts";
 
 type SecretIds = "listWebhookSecrets" | "createWebhookSecret" | "deleteWebhookSecret";
@@ -140,18 +133,6 @@ function deliveryOf(call: ApiCall): DeliveryId {
 
 function endpointOf(call: ApiCall): EndpointId {
   return part(call, "endpoint_id") as EndpointId;
-}
-
-function pageWanted({ query }: ApiCall): PageQuery {
-  return {
-    pageSize: Number(query["pageSize"]),
-    nextToken: (query["nextToken"] as string | null) ?? undefined,
-  };
-}
-
-function showPage<Item, Shown>(page: WebhookPage<Item>, show: (item: Item) => Shown): object {
-  const items = page.items.map(show);
-  return page.nextToken === null ? { items } : { items, nextToken: page.nextToken };
 }
 
 function showSecret({ id, createdAt, expiresAt, secret }: WebhookSecret): z.infer<typeof answers.newWebhookSecret> {

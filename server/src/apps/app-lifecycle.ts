@@ -2,11 +2,11 @@
 // two at once one wins, and the other is refused. Scheduler, proxy and runs hear of it through the routing table.
 import { sql } from "kysely";
 import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
+import { recordOfApp } from "./app-audit.ts";
 import { markAppsDeleted } from "./app-removal-store.ts";
 import { lockAppForChange, type AppRow } from "./app-store.ts";
 import { pauseRollOut } from "./roll-out-store.ts";
@@ -35,7 +35,8 @@ export class AppLifecycle {
         throw new Fault("conflict", `The app is already stopped, since ${app.stopped_at.toISOString()}.`);
       await setStopped(tx, app.id, true);
       await pauseRollOut(tx, app.id);
-      await recordChange(tx, app, { ...change, action: "app.stop", isStopped: true });
+      const changes = { stopped: { old: false, new: true } };
+      await recordOfApp(tx, { ...change, name: app.name, action: "app.stop", changes });
     });
   }
 
@@ -44,7 +45,8 @@ export class AppLifecycle {
     await this.#change(change, async (tx, app) => {
       if (app.stopped_at === null) throw new Fault("conflict", "The app is not stopped.");
       await setStopped(tx, app.id, false);
-      await recordChange(tx, app, { ...change, action: "app.start", isStopped: false });
+      const changes = { stopped: { old: true, new: false } };
+      await recordOfApp(tx, { ...change, name: app.name, action: "app.start", changes });
     });
   }
 
@@ -59,7 +61,7 @@ export class AppLifecycle {
         .set({ restarts: sql<number>`restarts + 1` })
         .where("id", "=", app.id)
         .execute();
-      await recordChange(tx, app, { ...change, action: "app.restart" });
+      await recordOfApp(tx, { ...change, name: app.name, action: "app.restart", changes: {} });
     });
   }
 
@@ -71,7 +73,7 @@ export class AppLifecycle {
     await this.#change(change, async (tx, app) => {
       await markAppsDeleted(tx, [app.id]);
       await notify(tx, "plans", change.projectId);
-      await recordChange(tx, app, { ...change, action: "app.delete" });
+      await recordOfApp(tx, { ...change, name: app.name, action: "app.delete", changes: {} });
     });
     this.#onDeleted();
   }
@@ -91,18 +93,4 @@ async function setStopped(tx: Tx, appId: AppId, isStopped: boolean): Promise<voi
     .set({ stopped_at: isStopped ? now : null, updated_at: now })
     .where("id", "=", appId)
     .execute();
-}
-
-async function recordChange(
-  tx: Tx,
-  app: AppRow,
-  change: AppChange & {
-    readonly action: "app.stop" | "app.start" | "app.restart" | "app.delete";
-    readonly isStopped?: boolean;
-  },
-): Promise<void> {
-  const { projectId, action, by, isStopped } = change;
-  const resource = { type: "app", id: app.id, name: app.name };
-  const changes = isStopped === undefined ? {} : { stopped: { old: !isStopped, new: isStopped } };
-  await record(tx, { projectId, action, by, resource, changes });
 }

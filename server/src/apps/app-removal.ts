@@ -1,15 +1,11 @@
 // Removes what is left of deleted apps, in bounded steps: each turn reads which apps those are, so a restarted platform goes on
 // where a killed one was. Running calls and runs may end first; the scheduler drains the replicas, since the route is gone.
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { endRemoval, readDeleted, removalSteps, type DeletedApp } from "./app-removal-store.ts";
 
-export type AppRemovalOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
+export type AppRemovalOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   /** Called when nothing is left of an app in the database: its artifacts are unused. */
   readonly onRemoved: () => void;
 };

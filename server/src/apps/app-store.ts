@@ -1,75 +1,28 @@
 // Queries on apps and, read-only, on their builds and replicas.
-import { sql, type Selectable } from "kysely";
+import { sql, type Insertable, type Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type BuildId, type ProjectId, type ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import { toJson } from "#store/json.ts";
-import type { AppsTable, BuildsTable, ReplicasTable } from "#store/tables.ts";
+import type { AppsTable, ReplicasTable } from "#store/tables.ts";
 
 /** A row of an app. */
 export type AppRow = Selectable<AppsTable>;
 /** A build row without the columns of its source. */
-export type BuildRow = Omit<
-  Selectable<BuildsTable>,
-  | "request"
-  | "config_toml"
-  | "settings"
-  | "artifact"
-  | `lease_${string}`
-  | `cancel_${string}`
-  | `environment_${string}`
-  | "is_metered"
-  | "keeps_artifact"
-  | "created_by"
-  | "fingerprint"
->;
+export type BuildRow = Awaited<ReturnType<typeof readBuilds>>[number];
 export type ReplicaRow = Selectable<ReplicasTable>;
 
 /** An app, with the state of its builds. */
-export type AppWithState = Pick<
-  AppRow,
-  "id" | "name" | "created_at" | "updated_at" | "stopped_at" | "auto_deploy_paused_at" | "auto_deploy_paused_reason"
-> & {
-  readonly latest_build_id: BuildId | null;
-  readonly latest_status: BuildRow["status"] | null;
-  readonly latest_reason: string | null;
-  readonly live_build_id: BuildId | null;
-  readonly live_release: number | null;
-};
-
-/** All sources of an app's settings. */
-export type AppSource = Pick<AppRow, "request" | "config_toml"> & {
-  /** Null: no release takes calls. */
-  readonly settings: unknown;
-  readonly origins: unknown;
-  readonly base_settings: unknown;
-  readonly latest_settings: unknown;
-};
+export type AppWithState = Awaited<ReturnType<typeof readApps>>[number];
+/** All sources of an app's settings; those of the release are null when none takes calls. */
+export type AppSource = NonNullable<Awaited<ReturnType<typeof readAppSource>>>;
 
 /**
  * Adds an app; false when the project already has one of that name. Waits for a concurrent transaction that adds the same name.
  */
-export async function insertApp(
-  tx: Tx,
-  app: {
-    readonly id: AppId;
-    readonly projectId: ProjectId;
-    readonly name: string;
-    readonly request: Readonly<Record<string, unknown>>;
-    readonly configToml: string | null;
-    readonly dockerAuthSealed: string | null;
-  },
-): Promise<boolean> {
+export async function insertApp(tx: Tx, app: Insertable<AppsTable>): Promise<boolean> {
   const row = await tx
     .insertInto("apps")
-    .values({
-      id: app.id,
-      project_id: app.projectId,
-      name: app.name,
-      request: toJson(app.request),
-      config_toml: app.configToml,
-      docker_auth_sealed: app.dockerAuthSealed,
-    })
+    .values(app)
     .onConflict((conflict) => conflict.doNothing())
     .returning("id")
     .executeTakeFirst();
@@ -188,7 +141,7 @@ export async function readExisting(db: Db, appIds: readonly string[]): Promise<r
 export async function readApps(
   db: Db,
   { projectId, appId, limit }: { readonly projectId: ProjectId; readonly appId?: AppId; readonly limit: number },
-): Promise<AppWithState[]> {
+) {
   let query = appsWithBuilds(db)
     .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at", "apps.stopped_at"])
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
@@ -201,7 +154,7 @@ export async function readApps(
 }
 
 /** The sources of an app's settings. No locks. */
-export async function readAppSource(db: Db, appId: AppId): Promise<AppSource | undefined> {
+export async function readAppSource(db: Db, appId: AppId) {
   return await appsWithBuilds(db)
     .select(["apps.request", "apps.config_toml"])
     .select(["releases.settings", "releases.origins", "releases.base_settings", "latest.settings as latest_settings"])
@@ -236,7 +189,7 @@ export async function readBuilds(
     readonly buildId?: BuildId;
     readonly limit: number;
   },
-): Promise<BuildRow[]> {
+) {
   let query = db
     .selectFrom("builds")
     .select(["id", "project_id", "app_id", "number", "cause", "status", "reason", "commit_sha"])

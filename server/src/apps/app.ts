@@ -2,10 +2,9 @@
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import {
   findApp,
@@ -22,14 +21,13 @@ import {
   type ReplicaRow,
 } from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
+import { recordOfApp } from "./app-audit.ts";
 import { readCreateRequest, type CreateRequest } from "./create-request.ts";
 import { resolveSettings } from "./settings.ts";
 import { shownSettings, type ShownSettings } from "./shown-settings.ts";
 import { readReleaseSettings, releaseSettings } from "./stored-settings.ts";
 
-export type AppsOptions = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+export type AppsOptions = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
@@ -81,8 +79,8 @@ export class Apps {
       const dockerAuthSealed =
         request.dockerAuth && this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
       const isNew = await insertApp(tx, {
-        ...{ id: appId, projectId, name, dockerAuthSealed },
-        ...{ request: request.fields, configToml: request.configToml },
+        ...{ id: appId, project_id: projectId, name, request: toJson(request.fields) },
+        ...{ config_toml: request.configToml, docker_auth_sealed: dockerAuthSealed },
       });
       if (!isNew) {
         throw new Fault(
@@ -92,13 +90,7 @@ export class Apps {
       }
       const build = { projectId, appId, cause: "create", by: by.actor } as const;
       const { buildId, status } = await this.#options.builds.receiveBuild(tx, build);
-      await record(tx, {
-        projectId,
-        action: "app.create",
-        by,
-        resource: { type: "app", id: appId, name },
-        changes: changesOf(request),
-      });
+      await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: changesOf(request) });
       await notify(tx, "apps", appId);
       return { appId: shownAppId(appId), appName: name, buildId, status };
     });

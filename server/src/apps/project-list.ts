@@ -4,10 +4,10 @@ import type { Caller } from "#accounts/caller.ts";
 import { isProject, lockProjectWhole, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
 import { createProject, deleteProject, findProject, renameProject } from "#accounts/projects.ts";
 import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
+import { recordOfApp } from "./app-audit.ts";
 import { lockAppsOf, markAppsDeleted } from "./app-removal-store.ts";
 
 /** `role`: the caller's role in it; null for operators and for tokens without one. */
@@ -92,7 +92,7 @@ export class ProjectList {
     await this.#db.transaction().execute(async (tx) => {
       await lockProjectWhole(tx, projectId);
       for (const { id, name } of await markAppsDeleted(tx, await lockAppsOf(tx, projectId))) {
-        await record(tx, { projectId, action: "app.delete", by, resource: { type: "app", id, name } });
+        await recordOfApp(tx, { projectId, appId: id, name, action: "app.delete", by });
       }
       await deleteProject(tx, wanted);
     });

@@ -1,17 +1,12 @@
 // Queries on the releases of apps: which ones there are, and which one takes the calls.
-import { sql, type Selectable } from "kysely";
+import { sql } from "kysely";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { ReleasesTable } from "#store/tables.ts";
 
-export type ReleaseRow = Omit<
-  Selectable<ReleasesTable>,
-  "project_id" | "app_id" | "artifact" | "origins" | "base_settings"
-> & {
-  /** Percent of the calls that the release of a roll-out is to get; null: no roll-out is under way. */
-  readonly share: number | null;
-};
+/** A release. `share`: percent of the calls that it is to get in a roll-out; null: no roll-out is under way. */
+export type ReleaseRow = Awaited<ReturnType<typeof readReleases>>[number];
 
 /** How a release ends that took calls until now. */
 export type ReleaseEnd = {
@@ -87,7 +82,7 @@ export async function endRolledOut(
 export async function readReleases(
   db: Db,
   { appId, before, limit }: { readonly appId: AppId; readonly before: number | null; readonly limit: number },
-): Promise<ReleaseRow[]> {
+) {
   let query = releasesOf(db, appId);
   if (before !== null) query = query.where("number", "<", before);
   return await query.orderBy("number", "desc").limit(limit).execute();

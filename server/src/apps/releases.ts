@@ -1,13 +1,13 @@
 // Releases for the API: which ones there were and what became of them, going back to one, and resuming automatic deploys.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import { PageTokens } from "#lib/page-token.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
+import { recordOfApp } from "./app-audit.ts";
 import {
   hasApp,
   lockAppForChange,
@@ -43,14 +43,11 @@ export class Releases {
   async page(
     { projectId, appId }: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
-  ): Promise<{ readonly releases: readonly ReleaseRow[]; readonly nextToken: string | null }> {
+  ): Promise<Page<ReleaseRow>> {
     if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
-    const before = nextToken === null ? null : tokens.read([appId], nextToken).number;
+    const before = tokens.read([appId], nextToken)?.number ?? null;
     const rows = await readReleases(this.#db, { appId, before, limit: pageSize + 1 });
-    const releases = rows.slice(0, pageSize);
-    const last = releases.at(-1);
-    const hasMore = rows.length > pageSize && last !== undefined;
-    return { releases, nextToken: hasMore ? tokens.make([appId], { number: last.number }) : null };
+    return pageOf(rows, pageSize, (last) => tokens.make([appId], last));
   }
 
   /** One release. Throws `Fault("not_found" | "not_usable")`. */
@@ -87,13 +84,8 @@ export class Releases {
       else await makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther });
       await pauseAutoDeploy(tx, app.appId, reason);
       await this.#builds.endPushes(tx, { appId: app.appId, reason, isRunningSuperseded: true });
-      await record(tx, {
-        projectId: app.projectId,
-        action: "app.rollback",
-        by,
-        resource: { type: "app", id: app.appId, name: row.name },
-        changes: { release: { old: from, new: target.number } },
-      });
+      const changes = { release: { old: from, new: target.number } };
+      await recordOfApp(tx, { ...app, name: row.name, action: "app.rollback", by, changes });
       return { ...target, state: "live", end_reason: null, ended_at: null, share: null };
     });
   }
@@ -105,13 +97,8 @@ export class Releases {
       if (!(await resumeAutoDeploy(tx, app.appId))) {
         throw new Fault("conflict", "Automatic deploys of the app are not paused, so there is nothing to resume.");
       }
-      await record(tx, {
-        projectId: app.projectId,
-        action: "app.resume_deploys",
-        by,
-        resource: { type: "app", id: app.appId, name: row.name },
-        changes: { autoDeployPausedReason: { old: row.auto_deploy_paused_reason, new: null } },
-      });
+      const changes = { autoDeployPausedReason: { old: row.auto_deploy_paused_reason, new: null } };
+      await recordOfApp(tx, { ...app, name: row.name, action: "app.resume_deploys", by, changes });
       await notify(tx, "apps", app.appId);
     });
   }

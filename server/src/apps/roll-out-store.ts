@@ -4,7 +4,6 @@ import { sql } from "kysely";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import type { RollOutsTable } from "#store/tables.ts";
 import { lockApp } from "./app-store.ts";
 import { endRolledOut, makeLive, type ReleaseEnd } from "./release-store.ts";
 
@@ -25,16 +24,7 @@ export type CurrentRollOut = {
 };
 
 /** The latest roll-out of an app, with the numbers of its releases. */
-export type RollOutRow = Pick<
-  RollOutsTable,
-  "state" | "share" | "duration_seconds" | "reason" | "release_id" | "from_release_id"
-> & {
-  readonly number: number;
-  readonly from_number: number;
-  readonly started_at: Date;
-  readonly step_ends_at: Date | null;
-  readonly ended_at: Date | null;
-};
+export type RollOutRow = NonNullable<Awaited<ReturnType<typeof readRollOut>>>;
 
 /** The share of the first step, and by how much each further one grows, in percent. */
 export const stepShare = 20;
@@ -161,10 +151,7 @@ export async function pauseRollOut(tx: Tx, appId: AppId): Promise<void> {
 }
 
 /** The latest roll-out of an app, ended or not. */
-export async function readRollOut(
-  db: Db,
-  ref: { readonly appId: AppId; readonly projectId: ProjectId },
-): Promise<RollOutRow | undefined> {
+export async function readRollOut(db: Db, ref: { readonly appId: AppId; readonly projectId: ProjectId }) {
   return await db
     .selectFrom("roll_outs")
     .innerJoin("apps", "apps.id", "roll_outs.app_id")

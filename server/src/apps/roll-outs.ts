@@ -1,11 +1,11 @@
 // Roll-outs for the API: read, pause, resume, finish at once, take back.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
+import { recordOfApp } from "./app-audit.ts";
 import { noSuchApp } from "./app-store.ts";
 import { makeLive } from "./release-store.ts";
 import {
@@ -79,7 +79,7 @@ export async function recordRollOut(
   const { action, by, reason } = given;
   const why = reason === undefined ? {} : { reason: { new: reason } };
   const changes = { releaseId: { new: releaseId }, share: { new: share }, ...why };
-  await record(tx, { projectId, action, by, resource: { type: "app", id: appId, name }, changes });
+  await recordOfApp(tx, { projectId, appId, name, action, by, changes });
 }
 
 async function carryOut(tx: Tx, rollOut: CurrentRollOut, order: RollOutOrder, nowMs: number): Promise<void> {

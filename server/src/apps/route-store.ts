@@ -1,36 +1,14 @@
 // Queries of the routing table: each app with its live release and its latest build, in one row.
-import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
-import type { BuildsTable } from "#store/tables.ts";
 import { appsWithBuilds } from "./app-store.ts";
 
-/** One app with its live release (`release_id` to `base_settings`) and its latest build. */
-export type RouteRow = {
-  readonly id: AppId;
-  readonly project_id: ProjectId;
-  readonly name: string;
-  readonly restarts: number;
-  readonly stopped_at: Date | null;
-  readonly request: unknown;
-  readonly release_id: ReleaseId | null;
-  readonly build_id: BuildId | null;
-  readonly settings: unknown;
-  readonly origins: unknown;
-  readonly base_settings: unknown;
-  readonly status: BuildsTable["status"] | null;
-  readonly reason: string | null;
-  readonly latest_settings: unknown;
-  /** The roll-out under way; `next_` is of its release. */
-  readonly share: number | null;
-  readonly step_ends_at: Date | null;
-  readonly next_id: ReleaseId | null;
-  readonly next_build_id: BuildId | null;
-  readonly next_settings: unknown;
-  readonly next_origins: unknown;
-  readonly next_base_settings: unknown;
-  /** The release that the latest roll-out took back because it was worse. */
-  readonly refused_id: ReleaseId | null;
-};
+/**
+ * One app with its live release (`release_id` to `base_settings`), its latest build, the release that the latest roll-out
+ * took back because it was worse (`refused_id`), and the roll-out under way (`share`, `step_ends_at`), with `next_` of its
+ * release.
+ */
+export type RouteRow = Awaited<ReturnType<typeof readRoutes>>[number];
 
 /** Selects the apps to read; `everything` overrides the rest. */
 export type RouteSelection = {
@@ -40,7 +18,7 @@ export type RouteSelection = {
 };
 
 /** Reads the routes of all apps, or of those selected by app or build id. No order, no locks. */
-export async function readRoutes(db: Db, selection: RouteSelection): Promise<RouteRow[]> {
+export async function readRoutes(db: Db, selection: RouteSelection) {
   let query = appsWithBuilds(db)
     .select(["apps.id", "apps.project_id", "apps.name", "apps.restarts", "apps.stopped_at", "apps.request"])
     .select("releases.id as release_id")

@@ -5,9 +5,8 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
 import { liveSettings } from "./settings.ts";
@@ -42,10 +41,8 @@ export type RouteRollOut = {
   readonly stepEndsAt: number | null;
 };
 
-export type RoutesOptions = {
-  readonly db: Db;
+export type RoutesOptions = Pick<Foundation, "db" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  readonly log: Log;
   readonly clock?: Clock;
 };
 
@@ -55,9 +52,7 @@ const reading: RetryPolicy = { firstMs: 100, factor: 2, msMax: 5_000, jitter: 0.
 
 /** The routing table. Call `start()` once before using it; `stop()` ends its subscription. */
 export class Routes {
-  readonly #db: Db;
-  readonly #notifications: Pick<Notifications, "listen">;
-  readonly #log: Log;
+  readonly #options: RoutesOptions;
   readonly #clock: Clock;
   readonly #byKey = new Map<string, AppRoute>();
   readonly #byAppId = new Map<AppId, AppRoute>();
@@ -74,9 +69,7 @@ export class Routes {
   readonly #stopping = new AbortController();
 
   constructor(options: RoutesOptions) {
-    this.#db = options.db;
-    this.#notifications = options.notifications;
-    this.#log = options.log;
+    this.#options = options;
     this.#clock = options.clock ?? systemClock;
   }
 
@@ -103,8 +96,8 @@ export class Routes {
   /** Subscribes to changes, and resolves when all apps are loaded. Rejects when the database does not answer. */
   async start(): Promise<void> {
     this.#unlisten.push(
-      this.#notifications.listen("apps", (payload) => this.#lookAgain(payload, this.#pending.appIds)),
-      this.#notifications.listen("builds", (payload) => this.#lookAgain(payload, this.#pending.buildIds)),
+      this.#options.notifications.listen("apps", (payload) => this.#lookAgain(payload, this.#pending.appIds)),
+      this.#options.notifications.listen("builds", (payload) => this.#lookAgain(payload, this.#pending.buildIds)),
     );
     await this.#read({ everything: true, appIds: [], buildIds: [] });
   }
@@ -120,7 +113,7 @@ export class Routes {
     try {
       await this.#read({ everything: false, appIds: [appId], buildIds: [] });
     } catch (error) {
-      this.#log.warn({ err: error, appId }, "a route could not be read; trying again");
+      this.#options.log.warn({ err: error, appId }, "a route could not be read; trying again");
       this.#lookAgain(appId, this.#pending.appIds);
     }
   }
@@ -137,7 +130,7 @@ export class Routes {
   async #work(): Promise<void> {
     const { signal } = this.#stopping;
     const onFailure = (error: unknown, attempt: number): void =>
-      this.#log.warn({ err: error, attempt }, "routes could not be read; trying again");
+      this.#options.log.warn({ err: error, attempt }, "routes could not be read; trying again");
     const options = { ...reading, clock: this.#clock, signal, onFailure };
     while ((await retry(options, () => this.#readPending())) === true);
   }
@@ -175,7 +168,7 @@ export class Routes {
     const read = ++this.#reads;
     this.#readsUnderWay++;
     try {
-      const routes = (await readRoutes(this.#db, selection)).map(toRoute);
+      const routes = (await readRoutes(this.#options.db, selection)).map(toRoute);
       const found = new Set(routes.map((route) => route.appId));
       const expected = selection.everything ? [...this.#byAppId.keys()] : selection.appIds;
       for (const appId of expected) {
@@ -205,7 +198,8 @@ export class Routes {
       if (this.#byKey.get(keyOf(before)) === before) this.#byKey.delete(keyOf(before));
     } else {
       if (before !== undefined && isSame(before, route)) return;
-      if (route.unreadable !== undefined) this.#log.error({ appId, reason: route.unreadable }, "an app takes no calls");
+      if (route.unreadable !== undefined)
+        this.#options.log.error({ appId, reason: route.unreadable }, "an app takes no calls");
       this.#byAppId.set(appId, route);
       this.#byKey.set(keyOf(route), route);
     }

@@ -3,13 +3,10 @@ import { sql } from "kysely";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
+import type { ChangeInput } from "./settings-change.ts";
 
 /** An app as far as a change of its settings depends on it. */
-export type ChangeableApp = {
-  readonly name: string;
-  readonly request: Readonly<Record<string, unknown>>;
-  readonly configToml: string | null;
-  readonly dockerAuthSealed: string | null;
+export type ChangeableApp = Pick<ChangeInput, "name" | "request" | "configToml" | "dockerAuthSealed" | "isBuilding"> & {
   /** The one that takes the calls, or is being rolled out, with its settings in stored form. */
   readonly release: {
     readonly id: ReleaseId;
@@ -18,8 +15,6 @@ export type ChangeableApp = {
     readonly origins: unknown;
     readonly base_settings: unknown;
   } | null;
-  /** A build is under way. */
-  readonly isBuilding: boolean;
 };
 
 /** The release of `apps` that is being rolled out, or else the one that takes the calls. */

@@ -3,13 +3,13 @@ import { isDeepStrictEqual } from "node:util";
 import { missingCompute } from "@slipway/contract/advice.ts";
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
-import type { Sealer } from "#lib/seal.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
+import { recordOfApp } from "./app-audit.ts";
 import { lockApp, noSuchApp } from "./app-store.ts";
 import { dockerAuthContext } from "./app.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
@@ -38,9 +38,7 @@ type Wish = {
   readonly admit: () => void;
 };
 
-type Options = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+type Options = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
@@ -97,13 +95,8 @@ export class SettingsChanges {
     if (need === "replica" || need === "build") given.admit();
     const auth = change.dockerAuth && this.#options.sealer.seal(change.dockerAuth.reveal(), dockerAuthContext(appId));
     await writeSettings(tx, appId, { request, configToml, dockerAuthSealed: auth });
-    await record(tx, {
-      projectId,
-      action: "app.update",
-      by,
-      resource: { type: "app", id: appId, name: app.name },
-      changes: changesOf(given),
-    });
+    const changes = changesOf(given);
+    await recordOfApp(tx, { projectId, appId, name: app.name, action: "app.update", by, changes });
     if (changed.includes("gitRepo")) await forgetHookEvents(tx, appId);
     await notify(tx, "apps", appId);
     const isServed = decided.next !== null;

@@ -24,16 +24,6 @@ export type TomlSettings = {
 
 type CommandKind = "preBuildCommands" | "shellCommands";
 
-/** The result for a missing file. */
-export const noToml: TomlSettings = {
-  file: "",
-  values: new Map(),
-  commands: {},
-  packages: {},
-  paths: {},
-  warnings: [],
-};
-
 const fieldsByPath = new Map(
   fieldNames.flatMap((name) => {
     const path: string | null = appFields[name].toml;

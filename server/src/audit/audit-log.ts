@@ -1,7 +1,7 @@
 // The audit log for readers: pages of a project's entries, newest first, back to the end of their retention.
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { PageTokens } from "#lib/page-token.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { By } from "./actor.ts";
 import type { RetentionOf } from "./chain/audit-retention.ts";
@@ -9,9 +9,6 @@ import { listEntries, type AuditRow, type EntryCursor, type AuditOutcome } from 
 import { windowOf } from "./audit-window.ts";
 import type { Instant } from "./instant.ts";
 import { record } from "./record.ts";
-
-/** A page; `nextToken` is null at the end. */
-export type AuditPage = { readonly entries: readonly AuditRow[]; readonly nextToken: string | null };
 
 export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionOf: RetentionOf };
 
@@ -50,17 +47,14 @@ export class AuditLog {
   }
 
   /** Entries of a project, newest first by time and id. Throws `Fault("invalid")` for `from` after `to` and for a token of another query. */
-  async page(wanted: PageWanted): Promise<AuditPage> {
+  async page(wanted: PageWanted): Promise<Page<AuditRow>> {
     const { db, clock } = this.#options;
     const { projectId, action, actorId, outcome, limit, nextToken } = wanted;
     const window = windowOf(wanted, { nowMs: clock.now(), retentionDays: this.retentionDays(projectId) });
-    const before = nextToken === null ? null : auditTokens.read(queryOf(wanted), nextToken);
-    if (window === null) return { entries: [], nextToken: null };
+    const before = auditTokens.read(queryOf(wanted), nextToken);
+    if (window === null) return { items: [], nextToken: null };
     const rows = await listEntries(db, { projectId, ...window, action, actorId, outcome, before, limit: limit + 1 });
-    const entries = rows.slice(0, limit);
-    const last = entries.at(-1);
-    const hasMore = rows.length > entries.length && last !== undefined;
-    return { entries, nextToken: hasMore ? auditToken(wanted, { atMicros: last.at_micros, id: last.id }) : null };
+    return pageOf(rows, limit, (last) => auditToken(wanted, { atMicros: last.at_micros, id: last.id }));
   }
 
   /** The log belongs to the project's owner, so it records that the operator read it. */

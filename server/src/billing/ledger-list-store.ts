@@ -21,14 +21,13 @@ export type LedgerTransaction = {
   }[];
 };
 
-type Row = {
-  id: string;
-  number: number;
-  kind: Posting["kind"];
-  period: Period | null;
-  currency: string;
-  created_at: Date;
-  entries: { account: Account; code: string | null; micros: string }[];
+/** Amounts are text in JSON, which has no large numbers. */
+type Row = Omit<LedgerTransaction, "entries"> & {
+  readonly entries: readonly {
+    readonly account: Account;
+    readonly couponCode: string | null;
+    readonly micros: string;
+  }[];
 };
 
 /** Newest first; only those before the given number, unless null. No locks. */
@@ -38,17 +37,16 @@ export async function readLedger(
 ): Promise<LedgerTransaction[]> {
   const before = given.before === null ? sql`true` : sql`number < ${given.before}`;
   const { rows } = await sql<Row>`
-    select t.id, t.number, t.kind, t.period, t.currency, t.created_at, e.entries
+    select t.id, t.number, t.kind, t.period, t.currency, t.created_at as "createdAt", e.entries
       from (select * from ledger_transactions where project_id = ${given.projectId} and ${before}
              order by number desc limit ${given.limit}) t
       join lateral (
-        select json_agg(json_build_object('account', account, 'code', coupon_code, 'micros', amount_micros::text) order by number)
+        select json_agg(json_build_object('account', account, 'couponCode', coupon_code, 'micros', amount_micros::text) order by number)
             as entries
           from ledger_entries where transaction_id = t.id) e on true
      order by t.number desc`.execute(db);
-  return rows.map(({ created_at: createdAt, entries, ...row }) => ({
+  return rows.map(({ entries, ...row }) => ({
     ...row,
-    createdAt,
-    entries: entries.map(({ account, code, micros }) => ({ account, couponCode: code, micros: BigInt(micros) })),
+    entries: entries.map(({ micros, ...entry }) => ({ ...entry, micros: BigInt(micros) })),
   }));
 }

@@ -77,14 +77,8 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
     const changed = await setPlanCredits(db, plans, clock.now());
     if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
   };
-  const credits = new Loop({
-    name: "credits of plans",
-    intervalMs: creditsEveryMs,
-    waitsForClock: true,
-    turn,
-    clock,
-    log,
-  });
+  const timing = { intervalMs: creditsEveryMs, waitsForClock: true };
+  const credits = new Loop({ name: "credits of plans", ...timing, turn, clock, log });
   credits.start();
   lifecycle.onClose("credits of plans", () => credits.stop());
   const useCases = new PlanUseCases({ db, plans, clock });
@@ -142,8 +136,8 @@ export function openBilling(settings: BillingSettings, parts: BillingParts): Ope
         : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes)),
     postingDelayMs: (turnsOfPosting - 1) * intervalMs,
   });
-  meter.start();
-  lifecycle.onClose("metering", () => meter.stop());
+  meter.loop.start();
+  lifecycle.onClose("metering", () => meter.loop.stop());
   return {
     budgets,
     coupons: new CouponUseCases({ db, clock, plans }),
@@ -166,9 +160,9 @@ function openBudgets(parts: BillingParts): {
     client.close();
     await notices.stop();
   });
-  lifecycle.onClose("budgets", () => watch.stop());
+  lifecycle.onClose("budgets", () => watch.loop.stop());
   notices.start();
-  watch.start();
+  watch.loop.start();
   return {
     budgets: new BudgetUseCases({ ...common, checkUrl: (url) => guard.checkUrl(url), onStep }),
     onPosted: (projectId) => watch.posted(projectId),

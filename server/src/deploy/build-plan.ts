@@ -39,7 +39,7 @@ const usualRequirementsFile = "requirements.txt";
 
 /** Returns the plan, or a sentence that says why there is none. */
 export function planBuild(input: PlanInput): Checked<PlannedBuild> {
-  const { settings, readText } = input;
+  const { buildId, appId, projectId, settings, isPythonVersionGiven, readText, capabilities, driver } = input;
   const notes: string[] = [];
   const entry = checkEntry(settings, readText);
   if (entry !== null) return { ok: false, reason: entry };
@@ -49,32 +49,21 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   if (!apt.ok) return apt;
   const conda = packageList(settings, "conda", readText);
   if (!conda.ok) return conda;
-  const { refusal, warnings } = checkCapabilities({
-    settings,
-    aptPackages: apt.value,
-    condaPackages: conda.value,
-    capabilities: input.capabilities,
-    driver: input.driver,
-  });
+  const packages = { aptPackages: apt.value, condaPackages: conda.value };
+  const { refusal, warnings } = checkCapabilities({ settings, ...packages, capabilities, driver });
   if (refusal !== null) return { ok: false, reason: refusal };
+  const { runtime, pythonVersion, useUv, baseImage, dockerfilePath, entrypoint } = settings;
   const plan: BuildPlan = {
-    buildId: input.buildId,
-    appId: input.appId,
-    runtime: settings.runtime,
-    pythonVersion: settings.pythonVersion,
-    isPythonVersionGiven: input.isPythonVersionGiven,
-    useUv: settings.useUv,
+    // The order counts in the fingerprint.
+    ...{ buildId, appId, runtime, pythonVersion, isPythonVersionGiven, useUv },
     startsClean: !settings.partialUpload,
     requirements: withServer(settings, pip.value, notes),
-    aptPackages: apt.value,
-    condaPackages: conda.value,
+    ...packages,
     // `shell_commands = [""]` is common and means no commands.
     preBuildCommands: settings.preBuildCommands.filter((line) => line.trim() !== ""),
     shellCommands: settings.shellCommands.filter((line) => line.trim() !== ""),
-    baseImage: settings.baseImage,
-    dockerfilePath: settings.dockerfilePath,
-    entrypoint: settings.entrypoint,
-    environment: { APP_NAME: settings.name, PROJECT_ID: input.projectId, BUILD_ID: input.buildId },
+    ...{ baseImage, dockerfilePath, entrypoint },
+    environment: { APP_NAME: settings.name, PROJECT_ID: projectId, BUILD_ID: buildId },
   };
   return { ok: true, value: { plan, notes, warnings } };
 }

@@ -11,11 +11,9 @@ import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
-import type { Clock } from "#lib/clock.ts";
 import { newReleaseId, type AppId, type ReleaseId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
 import { readAppToml, textReader } from "./app-files.ts";
 import { BuildStopped, endingOf } from "./build-ending.ts";
@@ -30,8 +28,7 @@ import { makeSettingsRelease, type SettingsRelease } from "./settings-release.ts
 import type { Source } from "./source.ts";
 import { runTrial, type CandidateRelease, type TrialStarter } from "./trial.ts";
 
-export type BuildParts = {
-  readonly db: Db;
+export type BuildParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly leases: Leases<"builds">;
   readonly logs: BuildLogSink;
   readonly source: Source;
@@ -46,8 +43,6 @@ export type BuildParts = {
   readonly providers: readonly string[];
   /** Timeout from the start of the build until the trial start. */
   readonly buildTimeoutMs: number;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** A claimed build, and the signals between its work and the queue. */

@@ -1,13 +1,13 @@
 // Promotes a release that passed its trial, at once or in the steps of a roll-out: release, app, build, the last line of its log and the audit row change in
 // one transaction, so that a kill at any moment leaves either the old release or the new one live.
 import type { RawBuilder } from "kysely";
+import { recordOfApp } from "#apps/app-audit.ts";
 import { lockApp, resumeAutoDeploy } from "#apps/app-store.ts";
 import { beginRelease } from "#apps/roll-out-store.ts";
 import { platformActor } from "#audit/actor.ts";
 import { readNewestServed } from "#apps/settings-change-store.ts";
 import { liveSettings } from "#apps/settings.ts";
 import { readReleaseSettings } from "#apps/stored-settings.ts";
-import { record } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
@@ -60,13 +60,9 @@ export async function promote(
     const lines =
       release.settings.logLevel === "ERROR" ? [] : [{ at, stage: "release", stream: "platform", line } as const];
     await addBuildLines(tx, buildId, lines);
-    await record(tx, {
-      projectId,
-      action: "app.promote",
-      by: { actor: platformActor },
-      resource: { type: "app", id: appId, name: release.settings.name },
-      changes: { releaseId: { new: releaseId }, buildId: { new: buildId } },
-    });
+    const changes = { releaseId: { new: releaseId }, buildId: { new: buildId } };
+    const by = { actor: platformActor };
+    await recordOfApp(tx, { projectId, appId, name: release.settings.name, action: "app.promote", by, changes });
     return true;
   });
   if (isPromoted) await parts.refreshRoute(appId);

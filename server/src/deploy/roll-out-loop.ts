@@ -5,17 +5,15 @@ import type { AppRoute, RouteRollOut } from "#apps/routes.ts";
 import { lockRollOut, moveRollOut, stepMs, stepShare, takeBackRollOut } from "#apps/roll-out-store.ts";
 import { finishRollOut, recordRollOut } from "#apps/roll-outs.ts";
 import { platformActor } from "#audit/actor.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { addAppLines } from "#logs/app-log-store.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { compared, newComparison, worseBecause, type Comparison, type Conditions } from "./worse.ts";
 
-export type RollOutLoopParts = {
-  readonly db: Db;
+export type RollOutLoopParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly routes: { all(): Iterable<AppRoute>; refresh(appId: AppId): Promise<void> };
   /** How the releases of an app do now; scheduler and proxy know it. */
   readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
@@ -24,8 +22,6 @@ export type RollOutLoopParts = {
     projectId: ProjectId,
     mail: { readonly subject: string; readonly text: string },
   ) => Promise<void>;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** A turn without a step that is due reads only memory. */

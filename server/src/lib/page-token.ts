@@ -16,6 +16,16 @@ export type PageTokensOptions<Cursor> = {
   readonly next: "nextToken" | "nextPageToken";
 };
 
+/** A page of a list; `nextToken` is null at the end. */
+export type Page<Item> = { readonly items: readonly Item[]; readonly nextToken: string | null };
+
+/** The page of the first `size` of these rows, which were read with one more as the limit. */
+export function pageOf<Row>(rows: readonly Row[], size: number, tokenAfter: (last: Row) => string): Page<Row> {
+  const items = rows.slice(0, size);
+  const last = rows.length > size ? items.at(-1) : undefined;
+  return { items, nextToken: last === undefined ? null : tokenAfter(last) };
+}
+
 /** The latest time of a Date, in milliseconds; ids and times in microseconds stay below it. */
 const numberMax = 8_640_000_000_000_000;
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/;
@@ -35,8 +45,9 @@ export class PageTokens<Cursor extends object> {
     return this.#write(query, parts);
   }
 
-  /** The cursor in a token. Throws `Fault("invalid")` for a foreign token or one of another query. */
-  read(query: Query, token: string): Cursor {
+  /** The cursor in a token; null without one. Throws `Fault("invalid")` for a foreign token or one of another query. */
+  read(query: Query, token: string | null): Cursor | null {
+    if (token === null) return null;
     const texts = token.slice(0, -checkLength - 1).split("-");
     const parts = this.#keys.map((key, index) => this.#part(key, texts[index] ?? ""));
     const isCursor = parts.every((part) => (typeof part === "string" ? uuidForm.test(part) : part <= numberMax));

@@ -2,7 +2,7 @@
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
-import { PageTokens } from "#lib/page-token.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
 import {
@@ -19,9 +19,6 @@ import {
 import { cleanLine } from "./clean-line.ts";
 import { LineRate, type LineRateLimits } from "./line-rate.ts";
 import { Wake } from "./wake.ts";
-
-/** A page of an app's lines; `nextToken` is null at the end. */
-export type AppLogPage = { readonly lines: readonly StoredAppLine[]; readonly nextToken: string | null };
 
 /** Lines per statement; each has 7 parameters, and PostgreSQL takes 65 535. */
 const batchMax = 1_000;
@@ -129,15 +126,12 @@ export class AppLogs {
       readonly pageSize: number;
       readonly nextToken?: string | null;
     },
-  ): Promise<AppLogPage> {
+  ): Promise<Page<StoredAppLine>> {
     const { direction, container, afterDate, beforeDate, search, stream, runId } = wanted;
     const query = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
-    const from = wanted.nextToken ? pageTokens.read(query, wanted.nextToken) : null;
+    const from = pageTokens.read(query, wanted.nextToken ?? null);
     const found = await listAppLines(this.#db, appId, { ...wanted, from, limit: wanted.pageSize + 1 });
-    const lines = found.slice(0, wanted.pageSize);
-    const last = lines.at(-1);
-    const hasMore = found.length > lines.length && last !== undefined;
-    return { lines, nextToken: hasMore ? pageTokens.make(query, last) : null };
+    return pageOf(found, wanted.pageSize, (last) => pageTokens.make(query, last));
   }
 
   /** Pages of lines stored after the one with id `after` (absent: from now on), in storage order, until `signal` is aborted. */

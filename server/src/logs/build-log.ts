@@ -1,11 +1,8 @@
 // The log of builds: takes lines without waiting, numbers and stores them in batches, and serves pages and live followers. Only
 // the holder of a build's lease writes; after a takeover the numbers continue after the stored ones.
 import { Batcher } from "#lib/batcher.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
-import type { Db } from "#store/database.ts";
-import type { Notifications } from "#store/notify.ts";
+import type { Foundation } from "#store/foundation.ts";
 import {
   hasBuildEnded,
   insertBuildLines,
@@ -35,20 +32,14 @@ const followPollMs = 2_000;
 
 /** Reads and writes lines of builds. Stop with `flush()`. */
 export class BuildLogs {
-  readonly #db: Db;
-  readonly #notifications: Notifications;
-  readonly #clock: Clock;
-  readonly #log: Log;
+  readonly #parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">;
   /** One for each build with unstored lines, so that builds do not wait for each other. */
   readonly #batchers = new Map<BuildId, Batcher<BuildLine>>();
   /** Dropped lines by build, since the last line that was queued. */
   readonly #leftOut = new Map<BuildId, number>();
 
-  constructor(options: { db: Db; notifications: Notifications; clock: Clock; log: Log }) {
-    this.#db = options.db;
-    this.#notifications = options.notifications;
-    this.#clock = options.clock;
-    this.#log = options.log;
+  constructor(parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">) {
+    this.#parts = parts;
   }
 
   /**
@@ -63,7 +54,7 @@ export class BuildLogs {
       await batcher.addAll(given.map((line) => ({ ...line, line: cleanLine(line.line) })));
     } catch (error) {
       this.#leaveOut(buildId, lines.length);
-      this.#log.error({ err: error, buildId, lines: lines.length }, "lines of a build could not be stored");
+      this.#parts.log.error({ err: error, buildId, lines: lines.length }, "lines of a build could not be stored");
     }
   }
 
@@ -75,7 +66,7 @@ export class BuildLogs {
   /** Lines after number `after` (0: from the start), at most `limit`. */
   async page(buildId: BuildId, options: { after: number; limit: number }): Promise<BuildLogPage> {
     const { after, limit } = options;
-    const found = await listBuildLines(this.#db, buildId, { after, limit: limit + 1 });
+    const found = await listBuildLines(this.#parts.db, buildId, { after, limit: limit + 1 });
     return { lines: found.slice(0, limit), hasMore: found.length > limit };
   }
 
@@ -93,19 +84,19 @@ export class BuildLogs {
       if (payload === null || payload === buildId) wake.nudge();
     };
     const endings = [
-      this.#notifications.listen("build_logs", onChange),
-      this.#notifications.listen("builds", onChange),
+      this.#parts.notifications.listen("build_logs", onChange),
+      this.#parts.notifications.listen("builds", onChange),
     ];
     try {
       for (let after = options.after; !signal.aborted;) {
         // Asked before the lines are read: a build that had ended by then gets no more.
-        const hasEnded = await hasBuildEnded(this.#db, buildId);
+        const hasEnded = await hasBuildEnded(this.#parts.db, buildId);
         const { lines, hasMore } = await this.page(buildId, { after, limit: followPageMax });
         if (lines.length > 0) yield lines;
         after = lines.at(-1)?.number ?? after;
         if (hasMore) continue;
         if (hasEnded) return;
-        await wake.wait(followPollMs, { clock: this.#clock, signal });
+        await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
       }
     } finally {
       for (const end of endings) end();
@@ -121,7 +112,7 @@ export class BuildLogs {
   }
 
   #platformLine(line: string): BuildLine {
-    return { at: this.#clock.now(), stage: "log", stream: "platform", line };
+    return { at: this.#parts.clock.now(), stage: "log", stream: "platform", line };
   }
 
   #leaveOut(buildId: BuildId, count: number): void {
@@ -136,18 +127,18 @@ export class BuildLogs {
       weigh: ({ line }) => line.length,
       ...{ lingerMs, batchMax, queueMax, queueWeightMax, retryForMs },
       onIdle: () => this.#batchers.delete(buildId),
-      clock: this.#clock,
+      clock: this.#parts.clock,
     });
     this.#batchers.set(buildId, batcher);
     return batcher;
   }
 
   async #write(buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
-    const room = buildLinesMax - (await lastLineNumber(this.#db, buildId));
+    const room = buildLinesMax - (await lastLineNumber(this.#parts.db, buildId));
     if (room <= 0) return;
     const full = this.#platformLine(
       `The log of this build is full (${buildLinesMax} lines); later lines are not kept.`,
     );
-    await insertBuildLines(this.#db, buildId, lines.length < room ? lines : [...lines.slice(0, room - 1), full]);
+    await insertBuildLines(this.#parts.db, buildId, lines.length < room ? lines : [...lines.slice(0, room - 1), full]);
   }
 }

@@ -12,15 +12,9 @@ export type OpenedLogs = { readonly buildLogs: BuildLogs; readonly appLogs: AppL
 /** Opens the logs. `daysOf`: for how many days a project's lines are kept; null: as the settings say for all. */
 export function openLogs(
   { logRetentionDays: days }: { readonly logRetentionDays: number },
-  {
-    db,
-    notifications,
-    clock,
-    log,
-    lifecycle,
-    daysOf,
-  }: Foundation & { readonly daysOf: () => ((projectId: ProjectId) => number) | null },
+  parts: Foundation & { readonly daysOf: () => ((projectId: ProjectId) => number) | null },
 ): OpenedLogs {
+  const { db, notifications, clock, log, lifecycle, daysOf } = parts;
   const buildLogs = new BuildLogs({ db, notifications, clock, log });
   lifecycle.onClose("build logs", () => buildLogs.flush());
   const appLogs = new AppLogs({ db, notifications, clock });

@@ -1,8 +1,7 @@
 // Removes lines older than the operator, or the plan of their project, wants to keep.
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { deleteOldAppLines } from "./app-log-store.ts";
 import { deleteOldBuildLines } from "./build-log-store.ts";
 import { appsAfter } from "./retention-store.ts";
@@ -10,9 +9,7 @@ import { appsAfter } from "./retention-store.ts";
 const appsPage = 500;
 
 /** The settings of log retention. */
-export type LogRetentionOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type LogRetentionOptions = Pick<Foundation, "db" | "clock"> & {
   /** For how many days lines are kept. */
   readonly days: number;
   /** For how many days a project's lines are kept, if that differs between projects; otherwise null. Answers from memory. */

@@ -4,11 +4,11 @@
 import { randomUUID } from "node:crypto";
 import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/actor.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { hashOfDeviceCode, newDeviceCode, newUserCode, readUserCode } from "./device-codes.ts";
 import {
   approverOf,
@@ -30,9 +30,7 @@ const sessionConstraint = "device_logins_session_id_fkey";
 /** What a new session is used with. */
 export type DeviceTokens = { readonly accessToken: Secret; readonly refreshToken: Secret };
 
-export type DeviceLoginsOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type DeviceLoginsOptions = Pick<Foundation, "db" | "clock"> & {
   /** Opens a session of the person within the transaction, and records the sign-in. */
   readonly openSession: (tx: Tx, given: { readonly personId: string; readonly by: By }) => Promise<DeviceTokens>;
 };

@@ -8,12 +8,11 @@ import { hashPassword } from "#accounts/passwords.ts";
 import { insertMember, lockProject, tryLockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import {
   addPerson,
@@ -30,16 +29,10 @@ import {
 import { membersMax, requireRight, type Acting } from "./member-use-cases.ts";
 import { countMembers, memberByEmail, memberOf } from "./member-store.ts";
 import { checkNewPassword } from "./password-rules.ts";
+import type { PeopleParts } from "./people-parts.ts";
 
 /** An invitation as members of its project see it. */
-export type Invitation = {
-  readonly id: string;
-  readonly email: string;
-  readonly role: Role;
-  readonly invitedBy: string | null;
-  readonly createdAt: Date;
-  readonly expiresAt: Date;
-};
+export type Invitation = ReturnType<typeof invitationFrom>;
 
 /** An invitation as whoever has its link sees it. */
 export type OpenInvitation = Omit<Invitation, "id" | "createdAt"> & {
@@ -73,33 +66,26 @@ const secretBytes = 32;
 /** Of one project, that wait to be accepted. */
 const waitingMax = 1_000;
 
+export type InvitationParts = Pick<PeopleParts, "db" | "clock" | "hashes"> & {
+  /** Hears of each new member after the commit, as in `MemberUseCases`. */
+  readonly personChanged: (personId: string) => void;
+};
+
 /** The use cases. They throw `Fault("not_found" | "unauthorized" | "forbidden" | "invalid" | "conflict")`. */
 export class InvitationUseCases {
-  readonly #db: Db;
-  readonly #clock: Clock;
-  readonly #personChanged: (personId: string) => void;
-  readonly #hashes: Gate;
+  readonly #parts: InvitationParts;
 
-  /** `personChanged` hears of each new member after the commit, as in `MemberUseCases`; `hashes` is the gate of all who sign in. */
-  constructor(parts: {
-    readonly db: Db;
-    readonly clock: Clock;
-    readonly hashes: Gate;
-    readonly personChanged: (personId: string) => void;
-  }) {
-    this.#db = parts.db;
-    this.#clock = parts.clock;
-    this.#personChanged = parts.personChanged;
-    this.#hashes = parts.hashes;
+  constructor(parts: InvitationParts) {
+    this.#parts = parts;
   }
 
   /** Those that can be accepted still, newest first. */
   async list(projectId: ProjectId): Promise<Invitation[]> {
-    const rows = await listInvitations(this.#db, { projectId, now: this.#now(), limit: waitingMax });
+    const rows = await listInvitations(this.#parts.db, { projectId, now: this.#now(), limit: waitingMax });
     return rows.map(invitationFrom);
   }
 
-  /** Invites; `secret` is personChanged here only. One of the same address to the same project ends. */
+  /** Invites; `secret` is told here only. One of the same address to the same project ends. */
   async create(
     wish: { readonly projectId: ProjectId; readonly email: string; readonly role: Role },
     acting: Acting,
@@ -114,7 +100,7 @@ export class InvitationUseCases {
       invited_by: acting.by.actor.name,
       expires_at: new Date(created_at.getTime() + daysValid * dayMs),
     };
-    const projectName = await this.#db.transaction().execute(async (tx) => {
+    const projectName = await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
       const before = await invitationByEmail(tx, projectId, email);
       const roles = before === undefined ? [role] : [before.role, role];
@@ -133,7 +119,7 @@ export class InvitationUseCases {
 
   /** Withdraws one; its link ends at once. */
   async delete(projectId: ProjectId, id: string, { caller, by }: Acting): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
       const row = await invitationById(tx, projectId, id);
       if (row === undefined) throw new Fault("not_found", "The project has no invitation with that id.");
@@ -156,9 +142,9 @@ export class InvitationUseCases {
   async accept(acceptance: Acceptance): Promise<Accepted> {
     const row = await this.#open(acceptance.secret);
     await this.#refuseOthers(row, acceptance);
-    const person = await whoAccepts(row, acceptance, this.#hashes);
+    const person = await whoAccepts(row, acceptance, this.#parts.hashes);
     const { project_id: projectId, email, role } = row;
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
       if (!(await deleteInvitation(tx, row))) throw noInvitation();
       if (person.passwordHash !== null) await addAccount(tx, { ...person, email, passwordHash: person.passwordHash });
@@ -171,7 +157,7 @@ export class InvitationUseCases {
       });
       await notify(tx, "people", person.id);
     });
-    this.#personChanged(person.id);
+    this.#parts.personChanged(person.id);
     return { projectId, projectName: row.project_name, personId: person.id, email, role };
   }
 
@@ -179,7 +165,7 @@ export class InvitationUseCases {
   async #refuseOthers(row: OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
     if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
     const reason = `The invitation is for ${row.email}, but the token belongs to someone else; send that person's token, or none to create an account.`;
-    await record(this.#db, {
+    await record(this.#parts.db, {
       ...{ projectId: row.project_id, action: "invitation.accept", outcome: "failure", reason },
       by: { ...by, actor: actorOf(caller) },
       resource: { type: "invitation", id: row.id, name: row.email },
@@ -188,13 +174,13 @@ export class InvitationUseCases {
   }
 
   async #open(secret: Secret): Promise<OpenInvitationRow> {
-    const row = await invitationByHash(this.#db, hashOf(secret));
+    const row = await invitationByHash(this.#parts.db, hashOf(secret));
     if (row === undefined || row.expires_at <= this.#now()) throw noInvitation();
     return row;
   }
 
   #now(): Date {
-    return new Date(this.#clock.now());
+    return new Date(this.#parts.clock.now());
   }
 }
 
@@ -258,7 +244,7 @@ function hashOf(secret: Secret): Buffer {
   return createHash("sha256").update(secret.reveal()).digest();
 }
 
-function invitationFrom(row: InvitationRow): Invitation {
+function invitationFrom(row: InvitationRow) {
   const { id, email, role, invited_by: invitedBy, created_at: createdAt, expires_at: expiresAt } = row;
   return { id, email, role, invitedBy, createdAt, expiresAt };
 }

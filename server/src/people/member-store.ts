@@ -3,32 +3,25 @@ import type { Role } from "@slipway/contract/words.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 
-/** A member, and who it is. */
-export type MemberRow = {
-  readonly person_id: string;
-  readonly email: string;
-  readonly name: string;
-  readonly role: Role;
-  readonly created_at: Date;
-};
-
+/** A member as others see them. */
+export type Member = Awaited<ReturnType<typeof memberRows>>[number];
 /** Names a membership. */
 export type MemberKey = { readonly projectId: ProjectId; readonly personId: string };
 
 /** The members of the project, who came first first, at most `limit`. No locks. */
-export function memberRows(db: Db, projectId: ProjectId, limit: number): Promise<MemberRow[]> {
+export function memberRows(db: Db, projectId: ProjectId, limit: number) {
   const rows = selection(db).where("members.project_id", "=", projectId);
   return rows.orderBy("members.created_at").orderBy("members.person_id").limit(limit).execute();
 }
 
 /** The member, or undefined. No locks. */
-export function memberOf(db: Db, { projectId, personId }: MemberKey): Promise<MemberRow | undefined> {
+export function memberOf(db: Db, { projectId, personId }: MemberKey): Promise<Member | undefined> {
   const rows = selection(db).where("members.project_id", "=", projectId);
   return rows.where("members.person_id", "=", personId).executeTakeFirst();
 }
 
 /** The member with the address (lower case), or undefined. No locks. */
-export function memberByEmail(db: Db, projectId: ProjectId, email: string): Promise<MemberRow | undefined> {
+export function memberByEmail(db: Db, projectId: ProjectId, email: string): Promise<Member | undefined> {
   const rows = selection(db).where("members.project_id", "=", projectId);
   return rows.where("people.email", "=", email).executeTakeFirst();
 }
@@ -60,5 +53,6 @@ function selection(db: Db) {
   return db
     .selectFrom("members")
     .innerJoin("people", "people.id", "members.person_id")
-    .select(["members.person_id", "people.email", "people.name", "members.role", "members.created_at"]);
+    .select(["members.person_id as personId", "people.email", "people.name", "members.role"])
+    .select("members.created_at as createdAt");
 }

@@ -11,16 +11,15 @@ import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { countMembers, deleteMember, memberRows, memberOf, setRole, type MemberKey } from "./member-store.ts";
-
-/** A member as others see them. */
-export type Member = {
-  readonly personId: string;
-  readonly email: string;
-  readonly name: string;
-  readonly role: Role;
-  readonly createdAt: Date;
-};
+import {
+  countMembers,
+  deleteMember,
+  memberRows,
+  memberOf,
+  setRole,
+  type Member,
+  type MemberKey,
+} from "./member-store.ts";
 
 /** Who acts, and how that is recorded. */
 export type Acting = { readonly caller: Caller; readonly by: By };
@@ -41,7 +40,7 @@ export class MemberUseCases {
 
   /** All members, who came first first. */
   async list(projectId: ProjectId): Promise<Member[]> {
-    return (await memberRows(this.#db, projectId, membersMax)).map(memberFrom);
+    return await memberRows(this.#db, projectId, membersMax);
   }
 
   /** Gives a member another role; it holds everywhere within a second. */
@@ -72,9 +71,9 @@ export class MemberUseCases {
   async #change(key: MemberKey, change: (tx: Tx, member: Member) => Promise<Member>): Promise<Member> {
     const changed = await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, key.projectId);
-      const row = await memberOf(tx, key);
-      if (row === undefined) throw new Fault("not_found", "The project has no member with that id.");
-      const made = await change(tx, memberFrom(row));
+      const member = await memberOf(tx, key);
+      if (member === undefined) throw new Fault("not_found", "The project has no member with that id.");
+      const made = await change(tx, member);
       await notify(tx, "people", key.personId);
       return made;
     });
@@ -128,9 +127,4 @@ async function recordOf(tx: Tx, { projectId, personId, action, member, role, by 
     resource: { type: "person", id: personId, name: member.email },
     changes: { role: role === undefined ? { old: member.role } : { old: member.role, new: role } },
   });
-}
-
-function memberFrom(row: Awaited<ReturnType<typeof memberRows>>[number]): Member {
-  const { person_id: personId, email, name, role, created_at: createdAt } = row;
-  return { personId, email, name, role, createdAt };
 }

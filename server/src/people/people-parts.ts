@@ -1,20 +1,15 @@
 // What the parts of this area share; people.ts builds it once.
 import type { SigningKeys } from "#accounts/keys.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { Gate } from "#lib/gate.ts";
-import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { AttemptLimits } from "./attempt-limits.ts";
 import type { DeviceCookies } from "./device-cookies.ts";
 import type { Mailer } from "./mailer.ts";
 import type { SessionTokens } from "./session-tokens.ts";
 
-export type PeopleParts = {
-  readonly db: Db;
+export type PeopleParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly keys: Pick<SigningKeys, "current">;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly tokens: SessionTokens;
   readonly limits: AttemptLimits;
   readonly deviceCookies: DeviceCookies;
@@ -23,6 +18,6 @@ export type PeopleParts = {
   readonly mailer: Mailer | null;
   /** Of auth-secret.ts. */
   readonly secret: Secret;
-  /** Where the platform is reached, without a slash at the end. */
+  /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
   readonly baseUrl: () => string;
 };

@@ -1,16 +1,13 @@
 // People and how they sign in: what this area offers to others. Ways of signing in are fields of it; each is a file of its own.
 import type { PersonRow } from "#accounts/account-store.ts";
-import type { SigningKeys } from "#accounts/keys.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import { passwordGate } from "#accounts/passwords.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
 import type { By } from "#audit/actor.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { Gate } from "#lib/gate.ts";
-import type { Log } from "#lib/log.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
 import { AttemptLimits } from "./attempt-limits.ts";
 import { loadAuthSecret } from "./auth-secret.ts";
 import { Challenges } from "./challenges.ts";
@@ -29,16 +26,8 @@ import { SignIn } from "./sign-in.ts";
 import { SignUp } from "./sign-up.ts";
 import { TwoFactor } from "./two-factor.ts";
 
-export type PeopleOptions = {
-  readonly db: Db;
+export type PeopleOptions = Pick<PeopleParts, "db" | "keys" | "clock" | "log" | "mailer" | "baseUrl"> & {
   readonly sealer: Sealer;
-  readonly keys: Pick<SigningKeys, "current">;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Null: no mail can be sent. */
-  readonly mailer: Mailer | null;
-  /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
-  readonly baseUrl: () => string;
   readonly settings: PeopleSettings;
 };
 
@@ -72,12 +61,12 @@ export class People {
     const openSession: DeviceLoginsOptions["openSession"] = (tx, { personId, by }) =>
       this.startSession(tx, personId, { way: "device", by });
     this.devices = new DeviceLogins({ db: parts.db, clock: parts.clock, openSession });
-    const challenges = new Challenges(parts);
-    this.signIn = new SignIn(parts, { sessions: this.sessions, challenges });
+    const signInParts = { ...parts, settings, sessions: this.sessions, challenges: new Challenges(parts) };
+    this.signIn = new SignIn(signInParts);
     this.passwords = new PasswordUseCases(parts, this.sessions);
-    this.providers = new ProviderSignIn(parts, { settings, sessions: this.sessions, challenges });
+    this.providers = new ProviderSignIn(signInParts);
     this.signUp = new SignUp(parts, { settings, passwords: this.passwords });
-    this.twoFactor = new TwoFactor(parts, { sessions: this.sessions, challenges });
+    this.twoFactor = new TwoFactor(signInParts);
   }
 
   /** The person, or undefined. */

@@ -1,23 +1,15 @@
 // What people do with their own sign-in goes into the audit log of every project that they belong to: its owners want to
 // know, whichever project the person had in mind. Of those who belong to none it is kept without a project.
-import type { AuditAction } from "@slipway/contract/words.ts";
 import { anonymousActor, type Actor, type By } from "#audit/actor.ts";
-import type { Changes } from "#audit/mask.ts";
-import { record } from "#audit/record.ts";
+import { record, type AuditEntry } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { membershipsOf } from "./people-store.ts";
 
 /** Who it is about. `id` null: an address of mail that nobody has. */
 export type About = { readonly id: string | null; readonly email: string; readonly name: string };
 
-export type PersonEvent = {
-  readonly action: AuditAction;
+export type PersonEvent = Pick<AuditEntry, "action" | "by" | "outcome" | "changes" | "reason"> & {
   readonly about: About;
-  readonly by: By;
-  readonly outcome?: "success" | "failure";
-  readonly changes?: Changes;
-  /** For failures: a sentence without secrets. */
-  readonly reason?: string;
 };
 
 /** Nobody belongs to more for anything but a test. */

@@ -3,10 +3,9 @@
 // belongs to whoever shows the address, and nobody waits in it.
 import type { PersonRow } from "#accounts/account-store.ts";
 import { platformActor, type By } from "#audit/actor.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import type { Mailer } from "./mailer.ts";
 import type { PeopleSettings } from "./people-settings.ts";
 import { confirmAddress, deleteAccounts, deleteSessions, isInvited, lockPerson } from "./people-store.ts";
@@ -19,10 +18,7 @@ export type GateRefusal = "address_not_proven" | "not_invited" | "two_factor_fir
 
 type ProviderUser = { readonly id?: unknown; readonly email?: unknown; readonly emailVerified?: unknown };
 
-type GateOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
+type GateOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly mailer: Mailer | null;
 };
 

@@ -4,15 +4,14 @@ import type { By } from "#audit/actor.ts";
 import { Fault } from "#lib/fault.ts";
 import { DeadlineExceeded, withDeadline } from "#lib/with-deadline.ts";
 import { limits } from "./attempt-limits.ts";
-import type { Challenge, Challenges } from "./challenges.ts";
+import type { Challenge } from "./challenges.ts";
 import { deleteSessions, lockPerson, sessionByToken } from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
-import type { PeopleParts } from "./people-parts.ts";
-import type { PeopleSettings } from "./people-settings.ts";
 import { byAnybody, recordOfPerson } from "./person-record.ts";
 import { openProviderAuth, type ProviderAuth, type ProviderId } from "./provider-auth.ts";
 import { ProviderGate, type GateRefusal } from "./provider-gate.ts";
-import { sessionEnded, type Sessions, type SignedIn } from "./sessions.ts";
+import { sessionEnded, type SignedIn } from "./sessions.ts";
+import type { SignInParts } from "./sign-in-parts.ts";
 
 /** Why a visit came to nothing. `expired`: too late, twice, or from another browser; `refused`: by the provider; `failed`: it answered nonsense. */
 export type ProviderRefusal = GateRefusal | "expired" | "refused" | "failed";
@@ -47,25 +46,16 @@ const expiredCodes: ReadonlySet<string> = new Set(["state_mismatch", "state_not_
 
 /** Begins and ends visits. */
 export class ProviderSignIn {
-  readonly #parts: PeopleParts;
-  readonly #settings: PeopleSettings;
-  readonly #sessions: Sessions;
-  readonly #challenges: Challenges;
+  readonly #parts: SignInParts;
   #auth: ProviderAuth | undefined;
 
-  constructor(
-    parts: PeopleParts,
-    given: { readonly settings: PeopleSettings; readonly sessions: Sessions; readonly challenges: Challenges },
-  ) {
+  constructor(parts: SignInParts) {
     this.#parts = parts;
-    this.#settings = given.settings;
-    this.#sessions = given.sessions;
-    this.#challenges = given.challenges;
   }
 
   /** What the operator has set up. */
   offers(): ProviderOffer[] {
-    const { oidc, github } = this.#settings;
+    const { oidc, github } = this.#parts.settings;
     return [
       ...(oidc === null ? [] : [{ id: "oidc" as const, name: oidc.name }]),
       ...(github === null ? [] : [{ id: "github" as const, name: github.name }]),
@@ -130,10 +120,10 @@ export class ProviderSignIn {
       if (person === undefined || ended.length === 0) {
         throw sessionEnded();
       }
-      if (person.two_factor_enabled) return this.#challenges.make(tx, person.id);
-      return { person, session: await this.#sessions.open(tx, person, { way: id, by }) };
+      if (person.two_factor_enabled) return this.#parts.challenges.make(tx, person.id);
+      return { person, session: await this.#parts.sessions.open(tx, person, { way: id, by }) };
     });
-    return "kind" in done ? done : this.#sessions.tokensOf(done);
+    return "kind" in done ? done : this.#parts.sessions.tokensOf(done);
   }
 
   async #refuse(id: ProviderId, location: string, by: By): Promise<Pick<VisitEnd, "done" | "returnTo">> {
@@ -158,15 +148,15 @@ export class ProviderSignIn {
 
   /** The instance; a provider that could not be looked up is looked up again by the next visit. */
   async #open(id: ProviderId): Promise<ProviderAuth> {
-    const { baseUrl, db, clock, log, mailer, secret } = this.#parts;
+    const { baseUrl, db, clock, log, mailer, secret, settings } = this.#parts;
     this.#auth ??= openProviderAuth({
       ...{ database: db, secret, baseUrl: baseUrl() },
-      ...{ oidc: this.#settings.oidc, github: this.#settings.github },
-      gate: new ProviderGate({ db, clock, log, mailer, settings: this.#settings }),
+      ...{ oidc: settings.oidc, github: settings.github },
+      gate: new ProviderGate({ db, clock, log, mailer, settings }),
     });
     const context = await this.#ask(id, this.#auth.$context);
     const provider = context.socialProviders.find((one) => one.id === id);
-    if (id !== "oidc" || provider === undefined || isSameIssuer(provider.issuer, this.#settings.oidc?.url)) {
+    if (id !== "oidc" || provider === undefined || isSameIssuer(provider.issuer, settings.oidc?.url)) {
       return this.#auth;
     }
     log.error({ issuer: provider.issuer }, "SLIPWAY_OIDC_ISSUER does not match the issuer that the provider reports");

@@ -7,26 +7,22 @@ import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
 import { addressKey, limits } from "./attempt-limits.ts";
 import type { Trier } from "./device-cookies.ts";
-import type { Challenge, Challenges } from "./challenges.ts";
+import type { Challenge } from "./challenges.ts";
 import { credentialOf, lockPerson, passwordHashOf, type Credential } from "./people-store.ts";
-import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, recordOfPerson } from "./person-record.ts";
-import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
+import type { PersonSession, SignedIn } from "./sessions.ts";
+import type { SignInParts } from "./sign-in-parts.ts";
 
 export type PasswordSignIn = Trier & { readonly email: string; readonly password: Secret };
 
 /** Signs in with a password. */
 export class SignIn {
-  readonly #parts: PeopleParts;
-  readonly #sessions: Sessions;
-  readonly #challenges: Challenges;
+  readonly #parts: SignInParts;
   /** Compared with when there is none, which takes as long. */
   readonly #nobodysHash = nobodysHash();
 
-  constructor(parts: PeopleParts, given: { readonly sessions: Sessions; readonly challenges: Challenges }) {
+  constructor(parts: SignInParts) {
     this.#parts = parts;
-    this.#sessions = given.sessions;
-    this.#challenges = given.challenges;
   }
 
   /** A session, or a challenge for the second step. Throws `Fault("unauthorized" | "rate_limited")`. */
@@ -50,7 +46,7 @@ export class SignIn {
     }
     if (known === null) await counts.giveBack(limits.signInAddress, addressKey(address));
     await counts.giveBack(limits.signInAccount, account);
-    return done.kind === "two_factor" ? done : this.#sessions.tokensOf(done);
+    return done.kind === "two_factor" ? done : this.#parts.sessions.tokensOf(done);
   }
 
   /**
@@ -60,8 +56,8 @@ export class SignIn {
   async #enter(tx: Tx, checked: Credential, by: By): Promise<(PersonSession & { kind: "session" }) | Challenge | null> {
     const person = await lockPerson(tx, checked.id);
     if (person === undefined || (await passwordHashOf(tx, person.id)) !== checked.passwordHash) return null;
-    if (person.two_factor_enabled) return this.#challenges.make(tx, person.id);
-    return { kind: "session", person, session: await this.#sessions.open(tx, person, { way: "password", by }) };
+    if (person.two_factor_enabled) return this.#parts.challenges.make(tx, person.id);
+    return { kind: "session", person, session: await this.#parts.sessions.open(tx, person, { way: "password", by }) };
   }
 
   async #recordFailure(given: { email: string; person: Credential | undefined; by: By }): Promise<void> {

@@ -9,13 +9,12 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { appCodeTime, appUri, isSameText, newAppSecret, newBackupCodes } from "./app-codes.ts";
 import { limits } from "./attempt-limits.ts";
-import type { Challenges } from "./challenges.ts";
 import type { Trier } from "./device-cookies.ts";
-import type { PeopleParts } from "./people-parts.ts";
 import { lockPerson, passwordHashOf } from "./people-store.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import { openFactor, sealFactor } from "./sealed-factors.ts";
-import type { PersonSession, Sessions, SignedIn } from "./sessions.ts";
+import type { PersonSession, SignedIn } from "./sessions.ts";
+import type { SignInParts } from "./sign-in-parts.ts";
 import {
   lockTwoFactor,
   putTwoFactor,
@@ -43,14 +42,10 @@ const notOn = "Two-factor sign-in is not on.";
 
 /** Turns it on and off, and takes codes. */
 export class TwoFactor {
-  readonly #parts: PeopleParts;
-  readonly #sessions: Sessions;
-  readonly #challenges: Challenges;
+  readonly #parts: SignInParts;
 
-  constructor(parts: PeopleParts, given: { readonly sessions: Sessions; readonly challenges: Challenges }) {
+  constructor(parts: SignInParts) {
     this.#parts = parts;
-    this.#sessions = given.sessions;
-    this.#challenges = given.challenges;
   }
 
   /** The second step of a sign-in. Throws `Fault("unauthorized" | "rate_limited")`. */
@@ -62,14 +57,14 @@ export class TwoFactor {
       if (answer instanceof Fault) throw answer;
       return answer;
     });
-    return this.#sessions.tokensOf(done);
+    return this.#parts.sessions.tokensOf(done);
   }
 
   /** Begins to turn it on: it is on once a code of the app was confirmed. The password, if there is one, is asked for. */
   async begin(caller: PersonCaller, password: Secret | null): Promise<Enrolment> {
     const { db, secret: key, hashes } = this.#parts;
     return this.#counted(caller, async () => {
-      await this.#sessions.required(db, caller);
+      await this.#parts.sessions.required(db, caller);
       await hashes.run(() => requirePassword(db, caller, password));
       const secret = newAppSecret();
       const backupCodes = newBackupCodes();
@@ -77,7 +72,7 @@ export class TwoFactor {
       await db.transaction().execute(async (tx) => {
         await lockPerson(tx, caller.personId);
         // Whoever has changed the password since it was compared has ended this session.
-        await this.#sessions.required(tx, caller);
+        await this.#parts.sessions.required(tx, caller);
         if (await putTwoFactor(tx, { person_id: caller.personId, ...sealed })) return;
         throw new Fault("conflict", "Two-factor sign-in is already on; turn it off first.");
       });
@@ -123,7 +118,7 @@ export class TwoFactor {
       await lockPerson(tx, person.id);
       await switchTwoFactor(tx, person.id, false);
       await deleteVerificationsOf(tx, person.id);
-      await this.#sessions.endOthers(tx, { personId: person.id, except: null });
+      await this.#parts.sessions.endOthers(tx, { personId: person.id, except: null });
       await recordOfPerson(tx, { action: "person.two_factor_disable", about: person, by });
     });
     const text = `The operator of Slipway at ${baseUrl()} has turned off your two-factor sign-in and ended your sessions.\n\nIf you did not request this, tell them and the owners of your projects.\n`;
@@ -132,7 +127,7 @@ export class TwoFactor {
 
   async #signIn(tx: Tx, given: CodeSignIn): Promise<PersonSession | Fault> {
     const { challenge, by } = given;
-    const person = await this.#challenges.personOf(tx, challenge);
+    const person = await this.#parts.challenges.personOf(tx, challenge);
     if (person === null) {
       return new Fault("unauthorized", "The sign-in has expired, or had too many wrong codes; start it again.");
     }
@@ -143,7 +138,7 @@ export class TwoFactor {
       return refusal;
     }
     await takeVerification(tx, challenge);
-    return { person, session: await this.#sessions.open(tx, person, { way: "two_factor", by }) };
+    return { person, session: await this.#parts.sessions.open(tx, person, { way: "two_factor", by }) };
   }
 
   /** Takes the code of a sign-in, and counts it where it is wrong; null: it was right. */
@@ -208,9 +203,12 @@ export class TwoFactor {
       await switchTwoFactor(tx, person.id, isOn);
       const action = isOn ? "person.two_factor_enable" : "person.two_factor_disable";
       await recordOfPerson(tx, { action, about: person, by: byPerson(person, by) });
-      return { person: { ...person, two_factor_enabled: isOn }, session: await this.#sessions.replace(tx, caller) };
+      return {
+        person: { ...person, two_factor_enabled: isOn },
+        session: await this.#parts.sessions.replace(tx, caller),
+      };
     });
-    return this.#sessions.tokensOf(done);
+    return this.#parts.sessions.tokensOf(done);
   }
 
   /** In one transaction, with the person locked, when it is the turn of who hashes passwords. */
@@ -220,7 +218,7 @@ export class TwoFactor {
       hashes.run(() =>
         db.transaction().execute(async (tx) => {
           await lockPerson(tx, caller.personId);
-          const { person } = await this.#sessions.required(tx, caller);
+          const { person } = await this.#parts.sessions.required(tx, caller);
           return change(tx, person);
         }),
       ),

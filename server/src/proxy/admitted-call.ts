@@ -2,8 +2,8 @@
 // slot on one replica, and leaves exactly once.
 import type { AppRoute } from "#apps/routes.ts";
 import type { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
 import { Timed } from "./deadlines.ts";
+import type { FinishedCall } from "./finished-call.ts";
 import type { InLine } from "./line.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 
@@ -11,19 +11,14 @@ import type { ReplicaSlot } from "./replica-slot.ts";
 export type Live = NonNullable<AppRoute["live"]>;
 
 /** What admission needs to know about a call. */
-export type CallAbout = {
-  readonly runId: RunId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly method: string;
+export type CallAbout = Pick<
+  FinishedCall,
+  "runId" | "projectId" | "appId" | "method" | "clientAddress" | "webhookEndpoint" | "isWebSocket"
+> & {
   /** The path that the replica is asked for. */
   readonly path: string;
   /** The field lines for the replica, except framing, handshake and the call's id. */
   readonly lines: string;
-  readonly clientAddress: string;
-  /** The webhook that gets the answer; null: none. */
-  readonly webhookEndpoint: string | null;
-  readonly isWebSocket: boolean;
 };
 
 /** One call, as `AppCalls` admits it. */

@@ -2,25 +2,20 @@
 // whose hook has worked are asked for rarely, in case the platform was away when a host sent something.
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
 import { backoffMs } from "#lib/backoff.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Gate } from "#lib/gate.ts";
 import { newGitDeliveryId, type AppId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { judgeApp } from "./judge.ts";
 import { addDelivery, pushedApp, putHead, readPushedApps, type PushedAppRow } from "./push-store.ts";
 
-export type BranchPollParts = {
-  readonly db: Db;
+export type BranchPollParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly remote: Pick<GitRemote, "heads">;
   readonly pollMs: number;
   /** A delivery waits for its verdict. */
   readonly onDelivery: () => void;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** When a repository was asked last, and how often in a row it has failed. `jitter` is around 1. */

@@ -5,12 +5,10 @@ import { isEnd } from "#deploy/build-states.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
 import { backoffMs } from "#lib/backoff.ts";
-import type { Clock } from "#lib/clock.ts";
 import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop, type LoopOptions } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { noteReport, unreportedBuilds, type UnreportedBuild } from "./report-store.ts";
 import { knownHostKind, statusRequest, type StatusState } from "./status-request.ts";
@@ -21,15 +19,12 @@ export type PushPages = {
   readonly buildPage: (build: { projectId: ProjectId; appId: AppId; buildId: BuildId }) => string;
 };
 
-export type CommitStatusParts = {
-  readonly db: Db;
+export type CommitStatusParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly client: Pick<OutwardClient, "post">;
   readonly remote: Pick<GitRemote, "urlOf">;
   readonly findCredential: FindCredential;
   readonly pages: PushPages;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 const atOnceMax = 20;

@@ -1,19 +1,19 @@
 // Use cases for the hook address of an app: making it, receiving what git hosts send there, listing and replaying it. Each
 // change and its audit row are one transaction.
 import { randomBytes } from "node:crypto";
+import { recordOfApp } from "#apps/app-audit.ts";
 import { hasApp, noSuchApp } from "#apps/app-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { commitText } from "#deploy/source.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newGitDeliveryId, uuidForm, type AppId, type GitDeliveryId, type ProjectId } from "#lib/ids.ts";
-import { PageTokens } from "#lib/page-token.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { toJson } from "#store/json.ts";
 import { isFolderTouched, judgePush, type Judgement, type PushedApp } from "./judge.ts";
 import type { RefUpdate } from "./push-bodies.ts";
@@ -54,10 +54,7 @@ const pageTokens = new PageTokens<{ readonly number: number }>({
 });
 
 /** `onDelivery`: a delivery waits for its verdict. */
-type GitHooksParts = {
-  readonly db: Db;
-  readonly sealer: Sealer;
-  readonly clock: Clock;
+type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & {
   readonly onDelivery: () => void;
 };
 
@@ -83,8 +80,7 @@ export class GitHooks {
     return await this.#parts.db.transaction().execute(async (tx) => {
       const app = await this.#lock(tx, { projectId, appId });
       const hook = await putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
-      const resource = { type: "app", id: appId, name: app.name };
-      await record(tx, { projectId, action: "git_hook.create", by, resource });
+      await recordOfApp(tx, { projectId, appId, name: app.name, action: "git_hook.create", by });
       return { hook, secret };
     });
   }
@@ -101,15 +97,12 @@ export class GitHooks {
   async list(
     app: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
-  ): Promise<{ readonly items: readonly GitDelivery[]; readonly nextToken: string | null }> {
+  ): Promise<Page<GitDelivery>> {
     await this.#require(app);
     const query = [app.appId];
-    const before = nextToken === null ? undefined : pageTokens.read(query, nextToken).number;
+    const before = pageTokens.read(query, nextToken)?.number;
     const rows = await listDeliveries(this.#parts.db, { appId: app.appId, before, limit: pageSize + 1 });
-    const items = rows.slice(0, pageSize);
-    const last = items.at(-1);
-    const isMore = rows.length > pageSize && last !== undefined;
-    return { items, nextToken: isMore ? pageTokens.make(query, { number: last.number }) : null };
+    return pageOf(rows, pageSize, (last) => pageTokens.make(query, last));
   }
 
   /**

@@ -5,13 +5,12 @@ import { record } from "#audit/record.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Checked } from "#deploy/checked.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { retry } from "#lib/retry.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { areTouched, judgeApp, judgeHead, type BranchHead, type Judgement } from "./judge.ts";
 import {
@@ -24,13 +23,10 @@ import {
   type PushedAppRow,
 } from "./push-store.ts";
 
-export type PushJudgeParts = {
-  readonly db: Db;
+export type PushJudgeParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly remote: Pick<GitRemote, "heads" | "facts">;
   readonly builds: Pick<BuildReceiver, "receiveBuild">;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** The newest commit of a branch; `same` as in `areTouched`. */

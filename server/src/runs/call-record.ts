@@ -1,29 +1,15 @@
 // What is recorded of a finished plain call, and how it counts. Pure.
 import type { FinalState } from "@slipway/contract/words.ts";
-import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 
 /** A row of `calls`. */
-export type CallRecord = {
-  readonly runId: RunId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+export type CallRecord = Omit<FinishedCall, "outcome" | "status" | "requestBytes" | "answerBytes"> & {
   readonly state: FinalState;
-  readonly method: string;
-  readonly path: string;
-  readonly clientAddress: string;
-  readonly releaseId: ReleaseId | null;
-  readonly replicaId: ReplicaId | null;
   readonly statusCode: number | null;
   /** Why the replica ended, when the call broke off with it. */
   readonly reason: string | null;
-  readonly isWebSocket: boolean;
-  readonly webhookEndpoint: string | null;
-  /** Milliseconds since the epoch. */
-  readonly receivedAt: number;
+  /** Like `receivedAt`, in milliseconds since the epoch. */
   readonly endedAt: number;
-  readonly lineMs: number;
-  readonly totalMs: number;
 };
 
 /** Longer texts are truncated: callers choose them, and records are many. */

@@ -1,9 +1,7 @@
 // Waits for runs to end, on any platform: polls the database with one query for all waiting callers, until the last run has
 // ended or timed out.
-import type { Clock } from "#lib/clock.ts";
 import type { RunId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 type Waiter = { readonly runId: RunId; readonly endMs: number; readonly resolve: (hasEnded: boolean) => void };
 
@@ -13,23 +11,19 @@ const waitersMax = 1_000;
 
 /** One per platform; needs no closing, because every wait ends by itself. */
 export class EndWatch {
-  readonly #db: Db;
-  readonly #clock: Clock;
-  readonly #log: Log;
+  readonly #parts: Pick<Foundation, "db" | "clock" | "log">;
   readonly #waiters = new Set<Waiter>();
   #isAsking = false;
 
-  constructor({ db, clock, log }: { readonly db: Db; readonly clock: Clock; readonly log: Log }) {
-    this.#db = db;
-    this.#clock = clock;
-    this.#log = log;
+  constructor(parts: Pick<Foundation, "db" | "clock" | "log">) {
+    this.#parts = parts;
   }
 
   /** True as soon as the run has ended; false after `waitMs`. Never rejects. */
   wait(runId: RunId, waitMs: number): Promise<boolean> {
     if (this.#waiters.size >= waitersMax) return Promise.resolve(false);
     return new Promise((resolve) => {
-      this.#waiters.add({ runId, endMs: this.#clock.monotonicMs() + waitMs, resolve });
+      this.#waiters.add({ runId, endMs: this.#parts.clock.monotonicMs() + waitMs, resolve });
       if (!this.#isAsking) void this.#askUntilNobodyWaits();
     });
   }
@@ -38,17 +32,17 @@ export class EndWatch {
     this.#isAsking = true;
     while (this.#waiters.size > 0) {
       const ended = await this.#ended().catch((error: unknown) => {
-        this.#log.warn({ err: error }, "the ends of runs could not be looked for");
+        this.#parts.log.warn({ err: error }, "the ends of runs could not be looked for");
         return new Set<RunId>();
       });
-      const nowMs = this.#clock.monotonicMs();
+      const nowMs = this.#parts.clock.monotonicMs();
       for (const waiter of this.#waiters) {
         const hasEnded = ended.has(waiter.runId);
         if (!hasEnded && nowMs < waiter.endMs) continue;
         this.#waiters.delete(waiter);
         waiter.resolve(hasEnded);
       }
-      if (this.#waiters.size > 0) await this.#clock.sleep(pauseMs);
+      if (this.#waiters.size > 0) await this.#parts.clock.sleep(pauseMs);
     }
     // There is no await since the last waiter left: the next one starts the loop again.
     this.#isAsking = false;
@@ -56,7 +50,7 @@ export class EndWatch {
 
   async #ended(): Promise<Set<RunId>> {
     const ids = [...new Set([...this.#waiters].map(({ runId }) => runId))];
-    const rows = await this.#db
+    const rows = await this.#parts.db
       .selectFrom("runs")
       .select("id")
       .where("id", "in", ids)

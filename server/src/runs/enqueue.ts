@@ -3,29 +3,22 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { Batcher, BatcherFull } from "#lib/batcher.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 import type { RunId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
-import type { Sealer } from "#lib/seal.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { NewRun, RunStore } from "./run-store.ts";
 import type { Runner } from "./runner.ts";
 import { callSecretContext } from "./settlement.ts";
 
-export type EnqueueOptions = {
-  readonly db: Db;
+export type EnqueueOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly store: RunStore;
   readonly runner: Pick<Runner, "reserve" | "unreserve" | "take" | "nudge">;
-  readonly sealer: Sealer;
   readonly bodyBytesMax: number;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly onStep: OnRunStep;
 };
 

@@ -4,20 +4,15 @@ import { Agent } from "node:http";
 import type { Address } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
+import type { CollectedAnswer } from "#proxy/answer-collector.ts";
 import { Acknowledgements } from "./acknowledgements.ts";
 import { askReplica, type ReplicaAnswer } from "./ask-replica.ts";
 import type { HeldId } from "./held-id.ts";
 
 /** What a replica reports about a run. `lost`: its outcome cannot be determined; `reason` is a clause for the app's owner. */
 export type Attached =
-  | {
-      readonly kind: "answered";
-      readonly status: number;
-      readonly contentType: string | null;
-      /** Null: longer than requested, or than the replica keeps. */
-      readonly body: Buffer | null;
-      readonly bodyBytes: number;
-    }
+  /** Its body is null when it is longer than requested, or than the replica keeps. */
+  | ({ readonly kind: "answered" } & CollectedAnswer)
   /** `hasForgotten` false: the replica never began it, unless the run is already acknowledged. */
   | { readonly kind: "unknown"; readonly hasForgotten: boolean }
   | { readonly kind: "lost"; readonly reason: string };

@@ -1,31 +1,17 @@
 // A run that was running when its platform was lost. If the replica keeps the answer, it is fetched from there, however
 // long the function still takes; if the replica never got the call, it is sent again; otherwise the app's policy decides.
-import type { Clock } from "#lib/clock.ts";
-import type { ReplicaId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
-import type { ActiveRun, OnLetGo } from "./active-run.ts";
+import type { ActiveRun } from "./active-run.ts";
+import type { ExecutionParts } from "./execution.ts";
 import { heldIdOf, heldStartMax, type HeldId } from "./held-id.ts";
-import type { HeldRuns } from "./held-runs.ts";
 import type { Interrupted } from "./outcome.ts";
 import type { OrphanRun, RunStore } from "./run-store.ts";
-import type { RunSettlement } from "./settlement.ts";
 
 /** The parts that all recoveries share. */
-export type RecoveryParts = {
-  readonly store: Pick<RunStore, "addressOf">;
-  readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
-  readonly settlement: RunSettlement;
-  readonly keepsAnswers: (appId: OrphanRun["appId"]) => boolean;
-  /** The app's time limit for a call. */
-  readonly callMsMax: (appId: OrphanRun["appId"]) => number;
-  readonly answerBytesMax: number;
-  /** Ends a replica that works only on this run and cannot be made to stop. */
-  readonly endStuck: (appId: OrphanRun["appId"], replicaId: ReplicaId) => void;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly onLetGo: OnLetGo;
-};
+export type RecoveryParts = Pick<
+  ExecutionParts,
+  "heldRuns" | "settlement" | "keepsAnswers" | "callMsMax" | "answerBytesMax" | "endStuck" | "clock" | "log" | "onLetGo"
+> & { readonly store: Pick<RunStore, "addressOf"> };
 
 type Address = NonNullable<Awaited<ReturnType<RunStore["addressOf"]>>>;
 

@@ -2,24 +2,19 @@
 import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type RunId } from "#lib/ids.ts";
-import type { Clock } from "#lib/clock.ts";
-import { PageTokens } from "#lib/page-token.ts";
-import type { Db } from "#store/database.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { countLeftOut } from "./call-record-store.ts";
 import { listDead, listRuns, readResult, readRun, type RunCursor, type RunRow } from "./run-list-store.ts";
 import { isFinal } from "./run-states.ts";
 
-/** A page; `nextToken` is null at the end. */
-export type RunPage = { readonly runs: readonly RunRow[]; readonly nextToken: string | null };
 /** `callsLeftOut`: plain calls in the page's time range that were not recorded. */
-export type RunAndCallPage = RunPage & { readonly callsLeftOut: number };
+export type RunAndCallPage = Page<RunRow> & { readonly callsLeftOut: number };
 
 /** The answer of a run, as the app sent it. */
 export type RunResult = { readonly statusCode: number; readonly contentType: string | null; readonly body: Buffer };
 
-export type RunListOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type RunListOptions = Pick<Foundation, "db" | "clock"> & {
   /** Configuration: how long results are kept, and their maximum size. */
   readonly resultRetentionDays: number;
   readonly resultBytesMax: number;
@@ -49,21 +44,21 @@ export class RunList {
   async page(appId: AppId, wanted: PageWanted<RunState> & { readonly asyncOnly: boolean }): Promise<RunAndCallPage> {
     const { asyncOnly, status, pageSize, nextToken } = wanted;
     const query = [appId, asyncOnly, status];
-    const from = nextToken === null ? null : runTokens.read(query, nextToken);
+    const from = runTokens.read(query, nextToken);
     const rows = await listRuns(this.#options.db, appId, { asyncOnly, status, from, limit: pageSize + 1 });
-    const page = pageOf(rows, pageSize, (cursor) => runTokens.make(query, cursor));
-    const last = page.nextToken === null ? undefined : page.runs.at(-1);
+    const page = pageOf(rows, pageSize, (row) => runTokens.make(query, cursorOf(row)));
+    const last = page.nextToken === null ? undefined : page.items.at(-1);
     const time = { afterMicros: last?.at_micros ?? null, untilMicros: from?.atMicros ?? null };
     return { ...page, callsLeftOut: asyncOnly ? 0 : await countLeftOut(this.#options.db, appId, time) };
   }
 
   /** Failed runs of an app that can be redriven, newest first. Throws `Fault("invalid")` for a token of a different query. */
-  async deadPage(appId: AppId, wanted: PageWanted<"failure" | "timeout">): Promise<RunPage> {
+  async deadPage(appId: AppId, wanted: PageWanted<"failure" | "timeout">): Promise<Page<RunRow>> {
     const { status, pageSize, nextToken } = wanted;
     const query = [appId, true, status];
-    const from = nextToken === null ? null : deadTokens.read(query, nextToken);
+    const from = deadTokens.read(query, nextToken);
     const rows = await listDead(this.#options.db, appId, { status, from, limit: pageSize + 1 });
-    return pageOf(rows, pageSize, (cursor) => deadTokens.make(query, cursor));
+    return pageOf(rows, pageSize, (row) => deadTokens.make(query, cursorOf(row)));
   }
 
   /** One run, async or plain. Throws `Fault("not_found")`. */
@@ -104,9 +99,6 @@ export function noSuchRun(appId: AppId, runId: RunId): Fault {
   return new Fault("not_found", `The app ${shownAppId(appId)} has no run ${runId}.`);
 }
 
-function pageOf(rows: readonly RunRow[], pageSize: number, tokenOf: (cursor: RunCursor) => string): RunPage {
-  const runs = rows.slice(0, pageSize);
-  const last = runs.at(-1);
-  const hasMore = rows.length > runs.length && last !== undefined;
-  return { runs, nextToken: hasMore ? tokenOf({ atMicros: last.at_micros, id: last.id }) : null };
+function cursorOf(row: RunRow): RunCursor {
+  return { atMicros: row.at_micros, id: row.id };
 }

@@ -5,6 +5,7 @@ import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { CollectedAnswer } from "#proxy/answer-collector.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { runStatesBefore } from "./run-states.ts";
@@ -32,23 +33,15 @@ export type NewRun = {
 export type HeldRun = { readonly runId: RunId; readonly epoch: number };
 
 /** A run with everything needed to process it. */
-export type RunWork = HeldRun & {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly method: string;
-  readonly target: string;
-  readonly lines: string;
-  readonly body: Buffer;
-  /** Attempts begun. */
-  readonly attempt: number;
-  /** The number of recorded starts: unlike attempts, it never decreases when a start comes to nothing. */
-  readonly starts: number;
-  readonly retriesMax: number;
-  /** The time since which it could have had a replica: initially the acceptance. */
-  readonly waitsSinceMs: number;
-  readonly webhookEndpoint: string | null;
-  readonly webhookSecretSealed: string | null;
-};
+export type RunWork = HeldRun &
+  Omit<NewRun, "releaseId" | "clientAddress" | "isHeld"> & {
+    /** Attempts begun. */
+    readonly attempt: number;
+    /** The number of recorded starts: unlike attempts, it never decreases when a start comes to nothing. */
+    readonly starts: number;
+    /** The time since which it could have had a replica: initially the acceptance. */
+    readonly waitsSinceMs: number;
+  };
 
 /** A run that was running when its platform was lost. */
 export type OrphanRun = RunWork & { readonly replicaId: ReplicaId | null; readonly isCancelRequested: boolean };
@@ -61,12 +54,7 @@ export type RunEnd = HeldRun & {
   readonly state: FinalState;
   readonly statusCode: number | null;
   readonly reason: string | null;
-  readonly result: {
-    readonly status: number;
-    readonly contentType: string | null;
-    readonly body: Buffer | null;
-    readonly bodyBytes: number;
-  } | null;
+  readonly result: CollectedAnswer | null;
 };
 
 /** A run that is given back, to be retried after `delayMs`. */
@@ -238,29 +226,19 @@ export class RunStore {
     const rows = await this.#db
       .selectFrom("runs")
       .innerJoin("run_requests", "run_requests.run_id", "runs.id")
-      .selectAll("runs")
+      .select(["runs.id as runId", "runs.lease_epoch as epoch", "runs.project_id as projectId", "runs.app_id as appId"])
+      .select(["runs.method", "runs.attempt", "runs.starts", "runs.retries_max as retriesMax"])
+      .select(["runs.webhook_endpoint as webhookEndpoint", "runs.webhook_secret_sealed as webhookSecretSealed"])
+      .select(["runs.replica_id as replicaId", "runs.accepted_at", "runs.cancel_requested_at"])
       .select(["run_requests.target", "run_requests.lines", "run_requests.body"])
       .where("runs.id", "in", [...epochs.keys()])
       .where("lease_holder", "=", this.#holder)
       .execute();
-    const ours = rows.filter((row) => epochs.get(row.id) === row.lease_epoch);
-    return ours.map((row) => ({
-      runId: row.id,
-      epoch: row.lease_epoch,
-      projectId: row.project_id,
-      appId: row.app_id,
-      method: row.method,
-      target: row.target,
-      lines: row.lines,
-      body: row.body,
-      attempt: row.attempt,
-      starts: row.starts,
-      retriesMax: row.retries_max,
-      waitsSinceMs: row.accepted_at.getTime(),
-      webhookEndpoint: row.webhook_endpoint,
-      webhookSecretSealed: row.webhook_secret_sealed,
-      replicaId: row.replica_id,
-      isCancelRequested: row.cancel_requested_at !== null,
+    const ours = rows.filter(({ runId, epoch }) => epochs.get(runId) === epoch);
+    return ours.map(({ accepted_at, cancel_requested_at, ...run }) => ({
+      ...run,
+      waitsSinceMs: accepted_at.getTime(),
+      isCancelRequested: cancel_requested_at !== null,
     }));
   }
 

@@ -3,11 +3,10 @@
 import { sql } from "kysely";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import { DeadRuns, type RunRef } from "./dead-runs.ts";
 import { lockRun } from "./dead-run-store.ts";
@@ -16,10 +15,7 @@ import { noSuchRun, RunList } from "./run-list.ts";
 import { readRun, type RunRow } from "./run-list-store.ts";
 import { isFinal } from "./run-states.ts";
 
-export type RunUseCasesOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
+export type RunUseCasesOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly resultRetentionDays: number;
   readonly resultBytesMax: number;
   /** Called after a cancel request is committed, so that a run of this process ends without a notification from the database. */

@@ -1,13 +1,10 @@
 // Async runs, assembled: accepting, processing, settling, taking over. One per platform.
 import type { FinalState } from "@slipway/contract/words.ts";
 import type { Routes } from "#apps/routes.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Proxy } from "#proxy/proxy.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
@@ -20,11 +17,8 @@ import { RunStore } from "./run-store.ts";
 import { Runner } from "./runner.ts";
 import { RunSettlement } from "./settlement.ts";
 
-export type RunsOptions = {
-  readonly db: Db;
+export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  readonly sealer: Sealer;
-  readonly instanceId: string;
   readonly proxy: Pick<Proxy, "run" | "hold">;
   readonly routes: Pick<Routes, "byAppId">;
   readonly outbox: Pick<Outbox, "add" | "committed">;
@@ -41,8 +35,6 @@ export type RunsOptions = {
   readonly whyBrokenOff?: ExecutionParts["whyBrokenOff"];
   /** Client for replicas that keep answers; created here by default. */
   readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly onStep?: OnRunStep;
 };
 

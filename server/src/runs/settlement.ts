@@ -2,27 +2,20 @@
 // given back. Waits for an unavailable database, since the app's answer exists only here by then.
 import type { FinalState } from "@slipway/contract/words.ts";
 import { Batcher } from "#lib/batcher.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
-import type { Sealer } from "#lib/seal.ts";
 import { Tally } from "#lib/tally.ts";
 import type { RunEnding } from "#proxy/run-call.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { NewDelivery } from "#webhooks/delivery.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
 import { outcomeOf, type Answer, type Interrupted, type Outcome } from "./outcome.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { RunEnd, RunReturn, RunStart, RunStore, RunWork } from "./run-store.ts";
 
-export type SettlementOptions = {
-  readonly db: Db;
+export type SettlementOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly store: RunStore;
   readonly outbox: Pick<Outbox, "add" | "committed">;
-  readonly sealer: Sealer;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly onStep: OnRunStep;
 };
 

@@ -3,20 +3,12 @@
 // label of this instance. Leaves rows and replicas of other instances alone.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
-import { Replica, type Fleet } from "./replica.ts";
-import type { ReplicaRunner } from "./replica-runner.ts";
-import type { AliveRow, ReplicaRows } from "./replica-rows.ts";
-import type { RowWriter } from "./row-writer.ts";
+import { Replica } from "./replica.ts";
+import type { ReplicaRunner, RunnerParts } from "./replica-runner.ts";
+import type { AliveRow } from "./replica-rows.ts";
 
-export type AdoptParts = {
-  readonly driver: Driver;
-  readonly rows: ReplicaRows;
-  readonly writer: RowWriter;
-  readonly fleet: Fleet;
+export type AdoptParts = Pick<RunnerParts, "driver" | "rows" | "writer" | "fleet" | "clock" | "log"> & {
   readonly runner: ReplicaRunner;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /**
@@ -73,17 +65,13 @@ async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
 
 /** Creates the replica from its row; `beganAtMs` preserves its deadline. */
 function replicaOf(row: AliveRow, clock: Clock): Replica {
-  const { projectId, appId, releaseId, buildId, settings } = row;
+  const { replicaId, projectId, appId, releaseId, buildId, settings, gpus, restarts, isTrial, state } = row;
   return new Replica({
-    replicaId: row.replicaId,
+    ...{ replicaId, gpus, restarts, isTrial, state },
     release: { projectId, appId, releaseId, buildId, settings },
-    gpus: row.gpus,
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
     createdAtMs: row.createdAt,
     seenAtMs: row.lastKnownAt,
-    restarts: row.restarts,
-    isTrial: row.isTrial,
-    state: row.state,
   });
 }
 

@@ -1,17 +1,15 @@
 // Reconciles one app: reads its route, demand and replicas, decides how many there should be, starts or ends the
 // difference, and publishes the result to the proxy. Never waits.
 import type { Driver } from "#drivers/driver.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
-import { neverFits, type Allowance } from "./allowance.ts";
+import { neverFits } from "./allowance.ts";
 import { waitReason, type AppState, type RouteSource, type SchedulerRoute, type ServedRelease } from "./app-state.ts";
 import type { Counters } from "./counters.ts";
 import { decide, newHistory } from "./decide.ts";
-import type { DemandSource, Occupancy } from "./demand.ts";
+import type { DemandSource } from "./demand.ts";
 import { plan, planExchange, planLeaving, type ReplicaPlan, type PlannedReplica } from "./plan.ts";
-import { ProjectLimits } from "./project-limits.ts";
-import type { Fleet, Replica, ReplicaEnd } from "./replica.ts";
-import type { ReplicaRunner } from "./replica-runner.ts";
+import { ProjectLimits, type ProjectLimitsParts } from "./project-limits.ts";
+import type { Replica, ReplicaEnd } from "./replica.ts";
 import { chooseCompute, gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
@@ -27,17 +25,12 @@ import {
   type StartRecord,
 } from "./start-record.ts";
 
-export type ReconcilerParts = {
+export type ReconcilerParts = ProjectLimitsParts & {
   readonly routes: RouteSource;
   readonly demand: DemandSource;
-  readonly occupancy: Occupancy;
-  readonly fleet: Fleet;
-  readonly runner: ReplicaRunner;
   readonly view: ReplicaView;
-  readonly allowance: Allowance;
   readonly utilization: Utilization;
   readonly counters: Counters;
-  readonly clock: Clock;
 };
 
 export type ReconcileOptions = {

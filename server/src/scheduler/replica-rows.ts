@@ -3,8 +3,9 @@
 // PostgreSQL, the simulation in memory.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { CandidateRelease } from "#deploy/trial.ts";
-import type { Address, Driver } from "#drivers/driver.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { Address, Driver, Resources } from "#drivers/driver.ts";
+import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { AppScalingTable } from "#store/tables.ts";
 import type { ReplicaState } from "./replica-state.ts";
 
 /** The immutable input for starting replicas. */
@@ -14,26 +15,19 @@ export type StoredRelease = CandidateRelease;
 export type Backend = Pick<Driver, "instanceId" | "name">;
 
 /** The start of a replica, as the basis of usage. Times in milliseconds since the epoch. */
-export type NewReplicaRow = {
-  readonly replicaId: ReplicaId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly releaseId: ReleaseId;
-  readonly buildId: BuildId;
-  readonly backend: Backend;
-  /** It is the trial of a release that takes no calls yet. */
-  readonly isTrial: boolean;
-  readonly compute: string;
-  readonly computeTier: AppSettings["computeTier"];
-  readonly gpuCount: number;
-  readonly cpuCores: number;
-  readonly memoryGb: number;
-  readonly provider: string | null;
-  readonly region: string | null;
-  /** How often the app had been restarted when it started. */
-  readonly restarts: number;
-  readonly createdAt: number;
-};
+export type NewReplicaRow = Resources &
+  Omit<StoredRelease, "settings" | "artifact"> & {
+    readonly replicaId: ReplicaId;
+    readonly backend: Backend;
+    /** It is the trial of a release that takes no calls yet. */
+    readonly isTrial: boolean;
+    readonly computeTier: AppSettings["computeTier"];
+    readonly provider: string | null;
+    readonly region: string | null;
+    /** How often the app had been restarted when it started. */
+    readonly restarts: number;
+    readonly createdAt: number;
+  };
 
 /** A change of a row. `at` in milliseconds since the epoch. */
 export type ReplicaChange =
@@ -44,21 +38,16 @@ export type ReplicaChange =
   | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
 
 /** A replica that has not stopped according to the database. Times in milliseconds since the epoch. */
-export type AliveRow = {
-  readonly replicaId: ReplicaId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly releaseId: ReleaseId;
-  readonly buildId: BuildId;
+export type AliveRow = Pick<
+  NewReplicaRow,
+  "replicaId" | "projectId" | "appId" | "releaseId" | "buildId" | "restarts" | "isTrial" | "createdAt"
+> & {
   readonly state: Exclude<ReplicaState, "stopped">;
   readonly address: Address | null;
   readonly settings: AppSettings;
   /** Why the settings are only defaults: the stored ones cannot be read. */
   readonly unreadable?: string;
   readonly gpus: number;
-  readonly restarts: number;
-  readonly isTrial: boolean;
-  readonly createdAt: number;
   readonly startedAt: number | null;
   readonly readyAt: number | null;
   readonly drainingAt: number | null;
@@ -66,20 +55,11 @@ export type AliveRow = {
   readonly lastKnownAt: number;
 };
 
-/** The stored state of one app that scales or fails to start. Times in milliseconds since the epoch. */
-export type StoredScaling = {
-  readonly appId: AppId;
-  /** As in `LoadHistory`; the last one is still valid. */
-  readonly recommendations: readonly { readonly until: number; readonly count: number }[];
-  readonly starts: {
-    readonly releaseId: ReleaseId;
-    readonly failures: number;
-    readonly failedAt: number;
-    readonly retryAt: number;
-    readonly reason: string;
-    readonly isShown: boolean;
-  } | null;
-};
+/**
+ * The stored state of one app that scales or fails to start. Each of `counts` has its time in `held_until`, and the last one
+ * is still valid; the other columns are of the failed starts, and null when starting works.
+ */
+export type StoredScaling = Readonly<AppScalingTable>;
 
 /** Access to rows of replicas and apps, and to releases. */
 export interface ReplicaRows {

@@ -4,7 +4,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Backend, NewReplicaRow, StoredRelease } from "./replica-rows.ts";
+import type { NewReplicaRow, StoredRelease } from "./replica-rows.ts";
 
 export type ComputeChoice =
   | { readonly ok: true; readonly compute: string }
@@ -37,58 +37,27 @@ export function replicaSpec(
   release: StoredRelease,
   given: { replicaId: ReplicaId; compute: string; environment: Readonly<Record<string, string | Secret>> },
 ): ReplicaSpec {
-  const { settings } = release;
+  const { projectId, appId, buildId, releaseId, artifact, settings } = release;
+  const { runtime, entrypoint, port, region, provider, logLevel } = settings;
   return {
-    replicaId: given.replicaId,
-    projectId: release.projectId,
-    appId: release.appId,
-    appName: settings.name,
-    buildId: release.buildId,
-    releaseId: release.releaseId,
-    artifact: release.artifact,
-    runtime: settings.runtime,
-    entrypoint: settings.entrypoint,
-    port: settings.port,
-    environment: given.environment,
-    ...resourcesOf(settings, given.compute),
+    ...{ ...given, projectId, appId, appName: settings.name, buildId, releaseId, artifact },
+    ...{ runtime, entrypoint, port, ...resourcesOf(settings, given.compute), region, provider, logLevel },
     tier: settings.computeTier,
-    region: settings.region,
-    provider: settings.provider,
-    storage: release.projectId,
+    storage: projectId,
     concurrency: settings.replicaConcurrency,
     graceSeconds: settings.responseGracePeriodSeconds,
-    logLevel: settings.logLevel,
   };
 }
 
 /** The basis for computing usage. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
-  given: {
-    replicaId: ReplicaId;
-    compute: string;
-    backend: Backend;
-    isTrial: boolean;
-    restarts: number;
-    createdAt: number;
-  },
+  given: Pick<NewReplicaRow, "replicaId" | "compute" | "backend" | "isTrial" | "restarts" | "createdAt">,
 ): NewReplicaRow {
-  const { settings } = release;
-  return {
-    replicaId: given.replicaId,
-    projectId: release.projectId,
-    appId: release.appId,
-    releaseId: release.releaseId,
-    buildId: release.buildId,
-    backend: given.backend,
-    isTrial: given.isTrial,
-    computeTier: settings.computeTier,
-    ...resourcesOf(settings, given.compute),
-    provider: settings.provider,
-    region: settings.region,
-    restarts: given.restarts,
-    createdAt: given.createdAt,
-  };
+  const { projectId, appId, releaseId, buildId, settings } = release;
+  const { computeTier, provider, region } = settings;
+  const ofSettings = { ...resourcesOf(settings, given.compute), computeTier, provider, region };
+  return { ...given, projectId, appId, releaseId, buildId, ...ofSettings };
 }
 
 function resourcesOf(settings: Pick<AppSettings, "gpuCount" | "cpu" | "memory">, compute: string): Resources {

@@ -1,5 +1,6 @@
 // The scheduler's knowledge of an app that survives its process: pure, except for the class that keeps rows in sync.
 // Preserves cooldowns, and the delay of the next start after failures.
+import { must } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { AppState } from "./app-state.ts";
@@ -13,46 +14,52 @@ const savedAtOnceMax = 500;
 
 /** The row of an app's state. */
 export function toStored(appId: AppId, { history, starts }: AppState, moment: Moment): StoredScaling {
-  const at = (monotonicMs: number): number => moment.now + monotonicMs - moment.monotonicMs;
+  const at = (monotonicMs: number): Date => new Date(moment.now + monotonicMs - moment.monotonicMs);
   return {
-    appId,
-    recommendations: history.recommendations.map(({ untilMs, count }) => ({ until: at(untilMs), count })),
-    starts: starts === undefined ? null : storedStarts(starts, at),
+    app_id: appId,
+    counts: history.recommendations.map(({ count }) => count),
+    held_until: history.recommendations.map(({ untilMs }) => at(untilMs)),
+    release_id: starts?.releaseId ?? null,
+    failures: starts?.failures ?? null,
+    failed_at: starts === undefined ? null : at(starts.failedAtMs),
+    retry_at: starts === undefined ? null : at(starts.retryAtMs),
+    reason: starts?.reason ?? null,
+    is_shown: starts?.isShown ?? null,
   };
-}
-
-function storedStarts(
-  { releaseId, failures, failedAtMs, retryAtMs, reason, isShown }: NonNullable<AppState["starts"]>,
-  at: (monotonicMs: number) => number,
-): NonNullable<StoredScaling["starts"]> {
-  return { releaseId, failures, failedAt: at(failedAtMs), retryAt: at(retryAtMs), reason, isShown };
 }
 
 /**
  * Restores the state from a row. Only the next retry may be in the future, and no further than it originally was: the
  * clock may have stepped.
  */
-export function fromStored({ recommendations, starts }: StoredScaling, moment: Moment): AppState {
+export function fromStored(row: StoredScaling, moment: Moment): AppState {
   const nowMs = moment.monotonicMs;
-  const at = (time: number): number => Math.min(nowMs, nowMs + time - moment.now);
-  const held = recommendations.map(({ until, count }, index) => ({
+  const at = (time: Date): number => Math.min(nowMs, nowMs + time.getTime() - moment.now);
+  const held = row.counts.map((count, index) => ({
     // The load since then is unknown: the last recommendation counts until now.
-    untilMs: index === recommendations.length - 1 ? nowMs : at(until),
+    untilMs: index === row.counts.length - 1 ? nowMs : at(must(row.held_until[index], "each count has a time")),
     count,
   }));
   return {
     history: { recommendations: held, samples: [], knownFromMs: nowMs, byMetric: 0, lookedAtMs: nowMs },
-    starts: starts === null ? undefined : startsOf(starts, at),
+    starts: startsOf(row, at),
     heldBack: undefined,
   };
 }
 
-function startsOf(
-  { releaseId, failures, failedAt, retryAt, reason, isShown }: NonNullable<StoredScaling["starts"]>,
-  at: (time: number) => number,
-): NonNullable<AppState["starts"]> {
+function startsOf(row: StoredScaling, at: (time: Date) => number): AppState["starts"] {
+  const { release_id: releaseId, failures, failed_at: failedAt, retry_at: retryAt, reason, is_shown: isShown } = row;
+  if (releaseId === null || failures === null || failedAt === null) return undefined;
+  if (retryAt === null || reason === null || isShown === null) return undefined;
   const failedAtMs = at(failedAt);
-  return { releaseId, failures, failedAtMs, retryAtMs: failedAtMs + retryAt - failedAt, reason, isShown };
+  return {
+    releaseId,
+    failures,
+    failedAtMs,
+    retryAtMs: failedAtMs + Number(retryAt) - Number(failedAt),
+    reason,
+    isShown,
+  };
 }
 
 /**
@@ -65,32 +72,30 @@ function contentOf({ history, starts }: AppState): string {
   return JSON.stringify([held, recommendations.at(-1)?.count, starts]);
 }
 
+type KeeperParts = {
+  readonly rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
+  readonly clock: Clock;
+  /** The current state of each app; `load` fills it. */
+  readonly states: Map<AppId, AppState>;
+};
+
 /** Reads the rows once, and then writes changes. */
 export class ScalingKeeper {
-  readonly #rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
-  readonly #clock: Clock;
-  readonly #states: Map<AppId, AppState>;
+  readonly #parts: KeeperParts;
   readonly #saved = new Map<AppId, string>();
 
-  constructor(parts: {
-    readonly rows: Pick<ReplicaRows, "scaling" | "saveScaling">;
-    readonly clock: Clock;
-    /** The current state of each app; `load` fills it. */
-    readonly states: Map<AppId, AppState>;
-  }) {
-    this.#rows = parts.rows;
-    this.#clock = parts.clock;
-    this.#states = parts.states;
+  constructor(parts: KeeperParts) {
+    this.#parts = parts;
   }
 
   /** Rejects when the database does not answer. */
   async load(): Promise<void> {
-    const rows = await this.#rows.scaling();
+    const rows = await this.#parts.rows.scaling();
     const moment = this.#moment();
     for (const row of rows) {
       const state = fromStored(row, moment);
-      this.#states.set(row.appId, state);
-      this.#saved.set(row.appId, contentOf(state));
+      this.#parts.states.set(row.app_id, state);
+      this.#saved.set(row.app_id, contentOf(state));
     }
   }
 
@@ -100,24 +105,24 @@ export class ScalingKeeper {
    */
   async save(): Promise<void> {
     const moment = this.#moment();
-    const changed = [...this.#states].flatMap(([appId, state]) => {
+    const changed = [...this.#parts.states].flatMap(([appId, state]) => {
       const content = contentOf(state);
       return this.#saved.get(appId) === content ? [] : { content, row: toStored(appId, state, moment) };
     });
-    const removed = [...this.#saved.keys()].filter((appId) => !this.#states.has(appId));
+    const removed = [...this.#saved.keys()].filter((appId) => !this.#parts.states.has(appId));
     for (let done = 0; done < Math.max(changed.length, removed.length); done += savedAtOnceMax) {
       const some = changed.slice(done, done + savedAtOnceMax);
       const gone = removed.slice(done, done + savedAtOnceMax);
-      await this.#rows.saveScaling(
+      await this.#parts.rows.saveScaling(
         some.map(({ row }) => row),
         gone,
       );
-      for (const { content, row } of some) this.#saved.set(row.appId, content);
+      for (const { content, row } of some) this.#saved.set(row.app_id, content);
       for (const appId of gone) this.#saved.delete(appId);
     }
   }
 
   #moment(): Moment {
-    return { now: this.#clock.now(), monotonicMs: this.#clock.monotonicMs() };
+    return { now: this.#parts.clock.now(), monotonicMs: this.#parts.clock.monotonicMs() };
   }
 }

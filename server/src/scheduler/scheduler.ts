@@ -87,18 +87,8 @@ export class Scheduler implements TrialStarter {
     const writer = this.#writer;
     this.#ends = new ReplicaEnds({ lines: parts.lines, clock, log });
     this.#runner = new ReplicaRunner({
-      driver,
-      rows,
-      writer,
-      fleet,
-      occupancy,
-      environmentOf,
+      ...{ driver, rows, writer, fleet, occupancy, environmentOf, probe, counters, exitMs, clock, log },
       restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
-      probe,
-      counters,
-      exitMs,
-      clock,
-      log,
       events: {
         onReady: (replica) => {
           this.#trials.onReady(replica);

@@ -2,7 +2,7 @@
 // the epoch of its lease. All times are the database's.
 import { sql } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
-import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { NewDelivery } from "./delivery.ts";
 
@@ -127,17 +127,11 @@ export async function readHeads(db: Db, endpointIds: readonly EndpointId[]): Pro
   return rows;
 }
 
-export type ClaimedRow = {
+export type ClaimedRow = Omit<NewDelivery, "appId" | "secret" | "bodyBytes"> & {
   readonly id: DeliveryId;
   readonly epoch: number;
   readonly endpointId: EndpointId;
-  readonly projectId: ProjectId;
-  readonly runId: RunId;
-  readonly url: string;
   readonly secretSealed: string | null;
-  readonly statusCode: number;
-  readonly contentType: string | null;
-  readonly body: Buffer | null;
   readonly scheduleAttempts: number;
 };
 

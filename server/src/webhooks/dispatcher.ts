@@ -2,12 +2,9 @@
 // across receivers. Claims only what has a slot, so every leased delivery is in progress. A lost nudge only costs time: a
 // survey of all endpoints finds what waits.
 import { assert } from "#lib/assert.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Sealer } from "#lib/seal.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { claimRows, listHeads, readHeads, type ClaimedRow, type Head, type Holder } from "./delivery-store.ts";
 import { deliverySecretContext, type HeldDelivery } from "./delivery.ts";
 import { endpointOf } from "./endpoint.ts";
@@ -16,14 +13,10 @@ import type { DeliverySlot, DeliverySlots, Wish } from "./delivery-slots.ts";
 import { EndpointBacklog } from "./endpoint-backlog.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-export type DispatcherParts = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+export type DispatcherParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly holder: Holder;
   readonly places: DeliverySlots;
   readonly inFlight: InFlight;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly onStep: (name: WebhookStep) => void;
   /** The maximum time between two surveys. */
   readonly surveyMs: number;

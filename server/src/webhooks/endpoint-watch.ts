@@ -2,17 +2,12 @@
 // skip endpoints that another has paused.
 import { platformActor } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { pauseFailing } from "./list-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-export type EndpointWatchParts = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
+export type EndpointWatchParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly onStep: (name: WebhookStep) => void;
 };
 

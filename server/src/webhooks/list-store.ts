@@ -3,6 +3,7 @@ import { sql, type RawBuilder } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
+import type { NewDelivery } from "./delivery.ts";
 
 const deliveryColumns = sql`
   id, number, app_id as "appId", run_id as "runId", endpoint_id as "endpointId", url, status_code as "statusCode",
@@ -10,16 +11,10 @@ const deliveryColumns = sql`
   created_at as "createdAt", due_at as "dueAt", ended_at as "endedAt",
   exists (select from webhook_endpoints where id = endpoint_id and paused_at is not null) as "isPaused"`;
 
-export type DeliveryRow = {
+export type DeliveryRow = Omit<NewDelivery, "projectId" | "secret" | "body"> & {
   readonly id: DeliveryId;
   readonly number: number;
-  readonly appId: string;
-  readonly runId: RunId;
   readonly endpointId: EndpointId;
-  readonly url: string;
-  readonly statusCode: number;
-  readonly contentType: string | null;
-  readonly bodyBytes: number;
   readonly hasBody: boolean;
   readonly state: DeliveryState;
   readonly reason: string | null;

@@ -1,12 +1,10 @@
 // Accepts deliveries: rows in the transaction that ends a run, and answers of plain calls, posted in the background. If
 // capacity allows, a row is leased to this platform as it is written, and sent after the commit without a read.
 import { Batcher } from "#lib/batcher.ts";
-import type { Clock } from "#lib/clock.ts";
 import { newDeliveryId, type DeliveryId, type EndpointId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
-import type { Sealer } from "#lib/seal.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { addRows, tellWaiting, type AddedRow, type Holder, type NewDeliveryRow } from "./delivery-store.ts";
 import { deliverySecretContext, type HeldDelivery, type NewDelivery } from "./delivery.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -23,13 +21,9 @@ export type AddedDelivery = {
   readonly kind: "sent" | "waiting" | "idle";
 };
 
-export type OutboxParts = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+export type OutboxParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly holder: Holder;
   readonly dispatcher: Pick<Dispatcher, "takeAtOnce" | "noteWaiting" | "send">;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly onStep: (name: WebhookStep) => void;
 };
 

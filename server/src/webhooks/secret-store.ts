@@ -4,15 +4,10 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { ScheduleName } from "./schedule.ts";
 
-export type SecretRow = {
-  readonly id: string;
-  readonly secret_sealed: string;
-  readonly created_at: Date;
-  readonly expires_at: Date | null;
-};
+export type SecretRow = Awaited<ReturnType<typeof readValidSecrets>>[number];
 
 /** The valid secrets, newest first. No locks. */
-export async function readValidSecrets(db: Db, projectId: ProjectId): Promise<SecretRow[]> {
+export async function readValidSecrets(db: Db, projectId: ProjectId) {
   return await db
     .selectFrom("webhook_secrets")
     .select(["id", "secret_sealed", "created_at", "expires_at"])

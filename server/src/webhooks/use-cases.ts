@@ -5,8 +5,8 @@ import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
-import { PageTokens } from "#lib/page-token.ts";
+import { shownAppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { tellWaiting } from "./delivery-store.ts";
@@ -28,8 +28,7 @@ import type { ScheduleName } from "./schedule.ts";
 import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-export type DeliveryItem = Omit<DeliveryRow, "number" | "appId" | "hasBody" | "dueAt" | "isPaused"> & {
-  readonly appId: AppId;
+export type DeliveryItem = Omit<DeliveryRow, "number" | "hasBody" | "dueAt" | "isPaused"> & {
   /** It has ended and its body is still kept. */
   readonly isReplayable: boolean;
   /** The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed. */
@@ -43,10 +42,8 @@ export type AttemptItem = Omit<AttemptShown, "answer"> & {
 
 export type EndpointItem = Omit<EndpointRow, "projectId" | "createdMicros">;
 
-/** A page, newest first; `nextToken` null: it is the last one. */
-export type WebhookPage<Item> = { readonly items: readonly Item[]; readonly nextToken: string | null };
 /** `pageSize`: 1 to 200, default 50. */
-export type PageQuery = { readonly pageSize?: number | undefined; readonly nextToken?: string | undefined };
+export type PageQuery = { readonly pageSize?: number | undefined; readonly nextToken?: string | null | undefined };
 export type DeliveryQuery = PageQuery & {
   readonly state?: DeliveryState | undefined;
   readonly endpointId?: EndpointId | undefined;
@@ -96,21 +93,18 @@ export class WebhookUseCases {
     this.#onStep = parts.onStep;
   }
 
-  async listDeliveries(projectId: ProjectId, query: DeliveryQuery): Promise<WebhookPage<DeliveryItem>> {
+  /** Newest first. */
+  async listDeliveries(projectId: ProjectId, query: DeliveryQuery): Promise<Page<DeliveryItem>> {
     const { state, endpointId, runId } = query;
     const size = readPageSize(query.pageSize);
     requireUuid("endpointId", endpointId);
     requireUuid("runId", runId);
     const scope = [projectId, state, endpointId, runId];
-    const before = query.nextToken === undefined ? undefined : deliveryTokens.read(scope, query.nextToken).number;
+    const before = deliveryTokens.read(scope, query.nextToken ?? null)?.number;
     const wanted = { projectId, state, endpointId, runId, limit: size + 1 };
     const rows = await listDeliveryRows(this.#db, { ...wanted, before });
-    const page = rows.slice(0, size);
-    const last = rows.length > size ? page.at(-1) : undefined;
-    return {
-      items: page.map((row) => deliveryItem(row)),
-      nextToken: last === undefined ? null : deliveryTokens.make(scope, last),
-    };
+    const { items, nextToken } = pageOf(rows, size, (last) => deliveryTokens.make(scope, last));
+    return { items: items.map(deliveryItem), nextToken };
   }
 
   async readDelivery(
@@ -164,16 +158,13 @@ export class WebhookUseCases {
     return { replayed, hasMore: replayed === replayMax };
   }
 
-  async listEndpoints(projectId: ProjectId, query: PageQuery): Promise<WebhookPage<EndpointItem>> {
+  /** Newest first. */
+  async listEndpoints(projectId: ProjectId, query: PageQuery): Promise<Page<EndpointItem>> {
     const size = readPageSize(query.pageSize);
-    const before = query.nextToken === undefined ? undefined : endpointTokens.read([projectId], query.nextToken);
+    const before = endpointTokens.read([projectId], query.nextToken ?? null) ?? undefined;
     const rows = await listEndpointRows(this.#db, { projectId, before, limit: size + 1 });
-    const page = rows.slice(0, size);
-    const last = rows.length > size ? page.at(-1) : undefined;
-    return {
-      items: page.map((row) => endpointItem(row)),
-      nextToken: last === undefined ? null : endpointTokens.make([projectId], last),
-    };
+    const { items, nextToken } = pageOf(rows, size, (last) => endpointTokens.make([projectId], last));
+    return { items: items.map(endpointItem), nextToken };
   }
 
   /** Its deliveries wait, including new ones, until it is resumed. */
@@ -247,7 +238,7 @@ function deliveryItem(row: DeliveryRow): DeliveryItem {
   const { id, runId, endpointId, url, statusCode, contentType, bodyBytes, state, reason, attempts } = row;
   const isPending = state === "pending";
   return {
-    ...{ id, appId: shownAppId(row.appId as AppId), runId, endpointId, url, statusCode, contentType, bodyBytes },
+    ...{ id, appId: shownAppId(row.appId), runId, endpointId, url, statusCode, contentType, bodyBytes },
     isReplayable: !isPending && row.hasBody,
     ...{ state, reason, attempts, createdAt: row.createdAt },
     dueAt: isPending && !row.isPaused ? row.dueAt : null,

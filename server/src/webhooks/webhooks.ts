@@ -1,12 +1,9 @@
 // Webhooks of one platform: creates the parts, connects them, and opens and closes them in order. The outbox accepts
 // deliveries, the dispatcher sends them, and the API calls `useCases`.
 import { randomUUID } from "node:crypto";
-import type { Clock } from "#lib/clock.ts";
 import type { EndpointId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Sealer } from "#lib/seal.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import type { PostClient } from "./attempt.ts";
@@ -20,10 +17,8 @@ import { WebhookSecretUseCases } from "./secret-use-cases.ts";
 import { WebhookSigningKeys } from "./signing-keys.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-export type WebhooksOptions = {
-  readonly db: Db;
+export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
-  readonly sealer: Sealer;
   /**
    * Of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to expire.
    */
@@ -32,8 +27,6 @@ export type WebhooksOptions = {
   readonly client: PostClient;
   /** The maximum number of concurrent deliveries. */
   readonly atOnce: number;
-  readonly clock: Clock;
-  readonly log: Log;
   /** Called right after each durable step; see `webhookSteps`. */
   readonly onStep?: (name: WebhookStep) => void;
   /** For one attempt. */

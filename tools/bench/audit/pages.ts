@@ -44,9 +44,9 @@ export async function measurePages(bench: PageBench): Promise<PageTimes[]> {
       const wish = { ...none, projectId, limit, ...(await wishOf(projectId, index)) };
       const began = performance.now();
       const page = await log.page(wish);
-      JSON.stringify(page.entries.map(showEntry));
+      JSON.stringify(page.items.map(showEntry));
       timesMs.push(performance.now() - began);
-      entries += page.entries.length;
+      entries += page.items.length;
     }
     measured.push({ name, timesMs, entries });
   }

@@ -13,18 +13,14 @@ import {
   type StubLine,
 } from "#audit/export/export-format.ts";
 import { chainOf, projectOfChain } from "#audit/export/export-store.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { keyIdOf, signatureFault, signText, type ChainSigner } from "./chain-signature.ts";
 import { insertCheckpoint, listCheckpoints, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
 
-export type AuditChainOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
+export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly signer: ChainSigner;
 };
 

@@ -2,10 +2,9 @@
 // such entries, even before their removal.
 import { signedText, stubLine, type ChainPosition } from "#audit/export/export-format.ts";
 import { projectOfChain, type Chain } from "#audit/export/export-store.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { signText, type ChainSigner } from "./chain-signature.ts";
 import { findCut, listChainBegins, removeEntries } from "./chain-store.ts";
 
@@ -13,9 +12,7 @@ import { findCut, listChainBegins, removeEntries } from "./chain-store.ts";
 export type RetentionOf = (projectId: ProjectId | null) => number;
 
 /** The parts of audit retention. */
-export type AuditRetentionOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type AuditRetentionOptions = Pick<Foundation, "db" | "clock"> & {
   readonly signer: ChainSigner;
   readonly retentionOf: RetentionOf;
 };

@@ -11,10 +11,9 @@ import { microsFrom, timeOfMicros, type Instant } from "#audit/instant.ts";
 import type { Changes } from "#audit/mask.ts";
 import { record } from "#audit/record.ts";
 import { showEntry } from "#audit/shown-entry.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { readAhead } from "#lib/read-ahead.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { csvHead, csvLine } from "./export-csv.ts";
 import {
   checkpointLine,
@@ -39,9 +38,7 @@ export type ExportFormat = "ndjson" | "csv";
 /** The requested export; null fields do not filter. */
 export type ExportWish = AuditScope & { readonly format: ExportFormat };
 
-export type AuditExportOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type AuditExportOptions = Pick<Foundation, "db" | "clock"> & {
   readonly chain: Pick<AuditChain, "begin" | "checkpoint" | "checkpoints">;
   readonly retentionOf: RetentionOf;
 };

@@ -3,12 +3,9 @@
 // concurrent changes wait for each other.
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Sealer } from "#lib/seal.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { Leases } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import { sendBatches, type SenderParts, type ForwardingLease, type Receiver } from "./forwarding-sender.ts";
@@ -17,9 +14,7 @@ import { followChains, forgetChains, forgetDeletedProjects, type ForwardingRow }
 
 type Scope = ForwardingRow["scope"];
 
-export type ForwarderOptions = {
-  readonly db: Db;
-  readonly sealer: Sealer;
+export type ForwarderOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   /** Identifies this process on its data folder; may be absent. */
   readonly instanceId?: string;
@@ -27,8 +22,6 @@ export type ForwarderOptions = {
   readonly client: Receiver["client"];
   /** The operator's receiver of all chains. */
   readonly platform: Receiver | null;
-  readonly clock: Clock;
-  readonly log: Log;
   /** The polling interval; 2 s by default. */
   readonly intervalMs?: number;
   /** Timeout of one attempt; 20 s by default. */

@@ -6,10 +6,9 @@ import { entryLine, type EntryLine } from "#audit/export/export-format.ts";
 import { projectOfChain, readLinks } from "#audit/export/export-store.ts";
 import { record } from "#audit/record.ts";
 import { showEntry } from "#audit/shown-entry.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
 import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
 import { batchHeaders, batchMessage, countWithin } from "./forwarding-message.ts";
 import { judgeBatch, type BatchVerdict } from "./forwarding-schedule.ts";
@@ -30,12 +29,9 @@ export type Receiver = {
   readonly client: { post(url: string, post: OutwardPost): Promise<OutwardAnswer> };
 };
 
-export type SenderParts = {
-  readonly db: Db;
+export type SenderParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly leases: Leases<"audit_forwardings">;
   readonly receiverOf: (row: ForwardingRow) => Receiver | null;
-  readonly clock: Clock;
-  readonly log: Log;
   /** Timeout of one attempt; well below the lease, which is renewed before each. */
   readonly timeoutMs: number;
   /** Aborted when the platform stops. */

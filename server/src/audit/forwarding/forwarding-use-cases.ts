@@ -5,10 +5,10 @@ import { chainOf, readHead } from "#audit/export/export-store.ts";
 import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret, readWebhookSecret } from "#lib/webhook-signature.ts";
 import type { Db, Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import {
   changeProjectForwarding,
@@ -47,27 +47,27 @@ export function forwardingSecretContext(id: ForwardingId): string {
   return `audit-forwarding:${id}`;
 }
 
+type UseCaseParts = Pick<Foundation, "db" | "sealer"> & {
+  /** Why a URL may not be called, as a sentence, or null. */
+  readonly checkUrl: (url: string) => string | null;
+};
+
 /** The use cases. They throw `Fault("not_found" | "invalid")`. */
 export class ForwardingUseCases {
-  readonly #db: Db;
-  readonly #sealer: Sealer;
-  readonly #checkUrl: (url: string) => string | null;
+  readonly #parts: UseCaseParts;
 
-  /** `checkUrl`: why a URL may not be called, as a sentence, or null. */
-  constructor(parts: { readonly db: Db; readonly sealer: Sealer; readonly checkUrl: (url: string) => string | null }) {
-    this.#db = parts.db;
-    this.#sealer = parts.sealer;
-    this.#checkUrl = parts.checkUrl;
+  constructor(parts: UseCaseParts) {
+    this.#parts = parts;
   }
 
   /** Starts with the entry of this change itself; a replaced receiver's successor continues at its position. */
   async set(projectId: ProjectId, wish: ForwardingWish, by: By): Promise<SetForwarding> {
-    const problem = this.#checkUrl(wish.url);
+    const problem = this.#parts.checkUrl(wish.url);
     if (problem !== null) throw new Fault("invalid", `url cannot be called. ${problem}`);
     if (wish.secret !== undefined && readWebhookSecret(wish.secret.reveal()) === null) {
       throw new Fault("invalid", "secret must be whsec_ and 24 to 64 bytes in base64 (the given value is not shown).");
     }
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const before = await readProjectForwarding(tx, projectId, { lock: true });
       const made = await this.#write(tx, { projectId, wish, before });
       await recordSet(tx, { projectId, by, before, wish });
@@ -78,12 +78,12 @@ export class ForwardingUseCases {
 
   /** The current state. */
   async get(projectId: ProjectId): Promise<AuditForwarding> {
-    return await show(this.#db, projectId);
+    return await show(this.#parts.db, projectId);
   }
 
   /** Sends nothing more; a message under way may still arrive. */
   async delete(projectId: ProjectId, by: By): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       if (!(await deleteProjectForwarding(tx, projectId))) throw noForwarding();
       const resource = { type: "project", id: projectId };
       await record(tx, { projectId, action: "audit_log.forwarding_delete", by, resource });
@@ -102,7 +102,7 @@ export class ForwardingUseCases {
     const sealed =
       secret === null
         ? (before?.secret_sealed ?? null)
-        : this.#sealer.seal(secret.reveal(), forwardingSecretContext(id));
+        : this.#parts.sealer.seal(secret.reveal(), forwardingSecretContext(id));
     if (before !== undefined) {
       await changeProjectForwarding(tx, { id, url: wish.url, secret_sealed: sealed });
       return made;

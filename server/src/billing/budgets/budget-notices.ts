@@ -1,11 +1,9 @@
 // Sends budget notices: mail to owners, posts to a budget's URL. Each stored notice is sent at least once, by any process;
 // failed ones are retried for some hours.
 import { backoffMs, type Backoff } from "#lib/backoff.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { delayNotice, removeNotice, takeNotices, type DueNotice } from "./budget-store.ts";
 
 /** Sends mail; implemented by people. */
@@ -13,13 +11,10 @@ export interface OwnerMail {
   send(mail: { readonly to: string; readonly subject: string; readonly text: string }): Promise<unknown>;
 }
 
-export type BudgetNoticesParts = {
-  readonly db: Db;
+export type BudgetNoticesParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly client: Pick<OutwardClient, "post">;
   /** Null: mail is not configured. */
   readonly mail: OwnerMail | null;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 const intervalMs = 30_000;

@@ -1,9 +1,7 @@
 // Judges budgets: at once when usage of a project is posted, and all of them periodically, to catch missed changes and the
 // start of a month. Any number of processes may do so: each step is taken once, under the lock of its budget.
 import { periodOf } from "#billing/period.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
 import { takeStep, type BudgetStepParts } from "./budget-step.ts";
@@ -12,8 +10,6 @@ import { judgeBudget } from "./budget.ts";
 
 export type BudgetWatchParts = BudgetStepParts & {
   readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
   /** Called after a step: there may be notices to send. */
   readonly onStep: () => void;
 };
@@ -22,10 +18,10 @@ export type BudgetWatchParts = BudgetStepParts & {
 const allEveryMs = 60_000;
 const pageMax = 200;
 
-/** `start()` and `stop()` with the platform; call `posted` whenever usage of a project is posted. */
+/** `loop.start()` and `loop.stop()` with the platform; call `posted` whenever usage of a project is posted. */
 export class BudgetWatch {
   readonly #parts: BudgetWatchParts;
-  readonly #loop: Loop;
+  readonly loop: Loop;
   readonly #posted = new Set<ProjectId>();
   #allAtMs = Number.NEGATIVE_INFINITY;
 
@@ -33,21 +29,13 @@ export class BudgetWatch {
     const { clock, log } = parts;
     this.#parts = parts;
     const turn = (signal: AbortSignal): Promise<void> => this.#turn(signal);
-    this.#loop = new Loop({ name: "budgets", intervalMs: allEveryMs, turn, clock, log });
-  }
-
-  start(): void {
-    this.#loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.#loop.stop();
+    this.loop = new Loop({ name: "budgets", intervalMs: allEveryMs, turn, clock, log });
   }
 
   /** Usage of the project was posted. */
   posted(projectId: ProjectId): void {
     this.#posted.add(projectId);
-    this.#loop.nudge();
+    this.loop.nudge();
   }
 
   async #turn(signal: AbortSignal): Promise<void> {

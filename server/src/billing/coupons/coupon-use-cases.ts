@@ -6,11 +6,12 @@ import { record } from "#audit/record.ts";
 import { move } from "#billing/entry.ts";
 import { post } from "#billing/ledger.ts";
 import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { nothing, type Currency, type Money } from "#lib/money.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { pageOf, type Page } from "#lib/page-token.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import {
   columnsOf,
   endCoupon,
@@ -26,34 +27,25 @@ import { isCredit, usable, type Coupon, type CouponTerms } from "./coupon.ts";
 /** `balance`: the remaining part of a fixed amount; zero for a percentage. */
 export type AppliedAnswer = { readonly coupon: Coupon; readonly currency: Currency; readonly balance: Money };
 
-/** `nextNumber` null: it is the last page. */
-export type CouponPage = { readonly coupons: readonly Coupon[]; readonly nextNumber: number | null };
+type CouponParts = Pick<Foundation, "db" | "clock"> & { readonly plans: Pick<PlanUseCases, "names" | "planOf"> };
 
 /** The use cases. They throw `Fault("not_found" | "conflict" | "not_usable")`. */
 export class CouponUseCases {
-  readonly #db: Db;
-  readonly #clock: Clock;
-  readonly #plans: Pick<PlanUseCases, "names" | "planOf">;
+  readonly #parts: CouponParts;
 
-  constructor(parts: {
-    readonly db: Db;
-    readonly clock: Clock;
-    readonly plans: Pick<PlanUseCases, "names" | "planOf">;
-  }) {
-    this.#db = parts.db;
-    this.#plans = parts.plans;
-    this.#clock = parts.clock;
+  constructor(parts: CouponParts) {
+    this.#parts = parts;
   }
 
   /** Creates a coupon. Its code may have belonged to an ended one. */
   async create(terms: CouponTerms, by: By): Promise<Coupon> {
     const { code, name, expiresAt, isReusable, usesMax, plans } = terms;
-    const unknown = plans?.find((plan) => !this.#plans.names.includes(plan));
+    const unknown = plans?.find((plan) => !this.#parts.plans.names.includes(plan));
     if (unknown !== undefined) {
-      const known = this.#plans.names.join(", ");
+      const known = this.#parts.plans.names.join(", ");
       throw new Fault("invalid", `plans names ${JSON.stringify(unknown)}, but must name existing plans: ${known}.`);
     }
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const made = await insertCoupon(tx, {
         ...{ id: randomUUID(), code, name, ...columnsOf(terms) },
         ...{ expires_at: expiresAt, is_reusable: isReusable, uses_max: usesMax },
@@ -66,17 +58,15 @@ export class CouponUseCases {
     });
   }
 
-  /** Newest first, including ended ones. */
-  async list(page: { readonly before: number | null; readonly size: number }): Promise<CouponPage> {
-    const rows = await listCoupons(this.#db, { before: page.before, limit: page.size + 1 });
-    const coupons = rows.slice(0, page.size);
-    const last = rows.length > page.size ? coupons.at(-1) : undefined;
-    return { coupons, nextNumber: last?.number ?? null };
+  /** Newest first, including ended ones; a page's token is the number of its last coupon. */
+  async list(page: { readonly before: number | null; readonly size: number }): Promise<Page<Coupon>> {
+    const rows = await listCoupons(this.#parts.db, { before: page.before, limit: page.size + 1 });
+    return pageOf(rows, page.size, (last) => String(last.number));
   }
 
   /** Ends a coupon: it can no longer be applied; projects that have applied it keep it. */
   async end(code: string, by: By): Promise<Coupon> {
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const ended = await endCoupon(tx, code);
       if (ended === null) throw new Fault("not_found", "There is no coupon with this code, or it has ended.");
       await recordOf(tx, { action: "coupon.end", projectId: null, coupon: ended, by });
@@ -89,18 +79,18 @@ export class CouponUseCases {
    * only the answer differs.
    */
   async apply(projectId: ProjectId, code: string, by: By): Promise<AppliedAnswer> {
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const currency = await openAccount(tx, projectId);
       // The lock prevents others from applying or ending this coupon, so what is read next stays true.
       const found = await lockCoupon(tx, code);
       const wasApplied = await isApplied(tx, projectId, found?.id ?? null);
-      const plan = await this.#plans.planOf(tx, projectId);
-      const nowMs = this.#clock.now();
+      const plan = await this.#parts.plans.planOf(tx, projectId);
+      const nowMs = this.#parts.clock.now();
       const coupon = usable({ coupon: found, isApplied: wasApplied, currency, plan, nowMs });
       if (coupon instanceof Fault) throw coupon;
       const id = randomUUID();
       await insertApplication(tx, {
-        ...{ id, project_id: projectId, coupon_id: coupon.id, created_at: new Date(this.#clock.now()) },
+        ...{ id, project_id: projectId, coupon_id: coupon.id, created_at: new Date(this.#parts.clock.now()) },
       });
       await grant(tx, { projectId, applicationId: id, coupon });
       await recordOf(tx, { action: "coupon.apply", projectId, coupon, by });

@@ -1,11 +1,9 @@
 // Caches the plan of each project and the stops of budgets in memory: the scheduler and the proxy ask at every turn and
 // every call. Loaded at the start, and reloaded whenever a process changes a plan or a budget. A stop ends automatically
 // with its month.
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
-import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { boundsOf, periodOf } from "#billing/period.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
@@ -14,12 +12,9 @@ import { readStandings, type StandingRow } from "./plan-store.ts";
 /** A stop by a budget; `appId` null: of the whole project. */
 export type BudgetStop = { readonly appId: AppId | null; readonly period: string; readonly untilMs: number };
 
-export type PlanCacheOptions = {
-  readonly db: Db;
+export type PlanCacheOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   readonly plans: Plans;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** Called for a project whose plan or stops may have changed; null: any project. */

@@ -3,10 +3,11 @@
 import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/actor.ts";
 import { record } from "#audit/record.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { pageOf, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
 import { setPlanCredit } from "./plan-credit.ts";
@@ -23,50 +24,44 @@ import {
 /** A project with its plan. */
 export type ProjectWithPlan = { readonly project: PlannedProject; readonly plan: ProjectPlan };
 
-/** `next` null: it is the last page. */
-export type ProjectPlanPage = { readonly projects: readonly ProjectWithPlan[]; readonly next: string | null };
+type PlanParts = Pick<Foundation, "db" | "clock"> & { readonly plans: Plans };
 
 /** The use cases. They throw `Fault("invalid" | "forbidden" | "no_such_project")`. */
 export class PlanUseCases {
-  readonly #db: Db;
-  readonly #plans: Plans;
-  readonly #clock: Clock;
+  readonly #parts: PlanParts;
 
-  constructor(parts: { readonly db: Db; readonly plans: Plans; readonly clock: Clock }) {
-    this.#db = parts.db;
-    this.#plans = parts.plans;
-    this.#clock = parts.clock;
+  constructor(parts: PlanParts) {
+    this.#parts = parts;
   }
 
   /** The names of all plans. */
   get names(): readonly string[] {
-    return [...this.#plans.byName.keys()];
+    return [...this.#parts.plans.byName.keys()];
   }
 
   /** The project's plan and its usage. */
   async get(projectId: ProjectId): Promise<{ readonly plan: ProjectPlan; readonly usage: PlanUsage }> {
-    const plan = await this.planOf(this.#db, projectId);
-    return { plan, usage: await planUsageOf(this.#db, projectId) };
+    const plan = await this.planOf(this.#parts.db, projectId);
+    return { plan, usage: await planUsageOf(this.#parts.db, projectId) };
   }
 
   /** Projects by id, after the given one. */
-  async list(page: { readonly after: string | null; readonly size: number }): Promise<ProjectPlanPage> {
-    const rows = await listPlanned(this.#db, { after: page.after, limit: page.size + 1 });
-    const shown = rows.slice(0, page.size);
-    const projects = shown.map((project) => ({ project, plan: this.#named(project.plan) }));
-    return { projects, next: rows.length > page.size ? (shown.at(-1)?.id ?? null) : null };
+  async list(page: { readonly after: string | null; readonly size: number }): Promise<Page<ProjectWithPlan>> {
+    const rows = await listPlanned(this.#parts.db, { after: page.after, limit: page.size + 1 });
+    const { items, nextToken } = pageOf(rows, page.size, (last) => last.id);
+    return { items: items.map((project) => ({ project, plan: this.#named(project.plan) })), nextToken };
   }
 
   /** Assigns a plan to the project. The scheduler drains what exceeds a lower limit. */
   async change(projectId: ProjectId, name: string, by: By): Promise<ProjectWithPlan> {
-    if (!this.#plans.byName.has(name)) {
+    if (!this.#parts.plans.byName.has(name)) {
       throw new Fault("invalid", `plan is ${JSON.stringify(name)}, but must be one of ${this.names.join(", ")}.`);
     }
-    return await this.#db.transaction().execute(async (tx) => {
+    return await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
       const [before, plan] = [this.#named(project.plan), this.#named(name)];
       await updatePlan(tx, projectId, name);
-      await setPlanCredit(tx, { projectId, plan, nowMs: this.#clock.now() });
+      await setPlanCredit(tx, { projectId, plan, nowMs: this.#parts.clock.now() });
       const resource = { type: "project", id: projectId, name: project.name };
       const changes = { plan: { old: before.name, new: plan.name } };
       await record(tx, { projectId, action: "plan.change", by, resource, changes });
@@ -98,6 +93,6 @@ export class PlanUseCases {
 
   /** A plan that is unknown here was assigned by a platform that knows it: startup reports it, and no limit is guessed. */
   #named(name: string | null): ProjectPlan {
-    return (name === null ? undefined : this.#plans.byName.get(name)) ?? this.#plans.standard;
+    return (name === null ? undefined : this.#parts.plans.byName.get(name)) ?? this.#parts.plans.standard;
   }
 }

@@ -5,11 +5,10 @@ import { readApplied } from "#billing/coupons/applied-store.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { postUsage } from "#billing/posting.ts";
 import { closeStatements } from "#billing/statements/statement-queries.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { MeterStep } from "./meter-step.ts";
 import {
   lockAccount,
@@ -26,10 +25,7 @@ import { bordersOf, cutsOf } from "./stretches.ts";
 import { addToDays, addToStretches, cutStretch, readStretches } from "./usage-sums-store.ts";
 import { changesOf } from "./usage-sums.ts";
 
-export type MeterOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
-  readonly log: Log;
+export type MeterOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly prices: Prices;
   readonly intervalMs: number;
   /** The maximum delay until usage is posted to the ledger. */
@@ -47,24 +43,15 @@ const slicesMax = 100;
 /** Steps of a project per turn; the next turn continues. */
 const stepsMax = 1_000;
 
-/** Meters all projects periodically, between `start()` and `stop()`. */
+/** Meters all projects periodically, between `loop.start()` and `loop.stop()`, which waits for the project in progress. */
 export class Meter {
   readonly #options: MeterOptions;
-  readonly #loop: Loop;
+  readonly loop: Loop;
 
   constructor(options: MeterOptions) {
     const { clock, log, intervalMs } = options;
     this.#options = options;
-    this.#loop = new Loop({ name: "metering", intervalMs, clock, log, turn: (signal) => this.turn(signal) });
-  }
-
-  start(): void {
-    this.#loop.start();
-  }
-
-  /** Waits for the project in progress. */
-  async stop(): Promise<void> {
-    await this.#loop.stop();
+    this.loop = new Loop({ name: "metering", intervalMs, clock, log, turn: (signal) => this.turn(signal) });
   }
 
   /** Meters everything that is due. An error of one project does not block the others. */

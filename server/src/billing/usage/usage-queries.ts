@@ -3,6 +3,7 @@
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
+import { pageOf, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { AppliedRow } from "#billing/coupons/applied-store.ts";
 import { creditAtBegin, creditNow, type CreditOf } from "#billing/coupons/coupon-credit.ts";
@@ -93,16 +94,15 @@ export class UsageQueries {
     }));
   }
 
-  /** A page of the ledger, newest first. `nextNumber` null: it is the last one. */
+  /** A page of the ledger, newest first; its token is the number of its last transaction. */
   async ledger(given: {
     readonly projectId: ProjectId;
     readonly before: number | null;
     readonly size: number;
-  }): Promise<{ readonly transactions: readonly LedgerTransaction[]; readonly nextNumber: number | null }> {
+  }): Promise<Page<LedgerTransaction>> {
     const { projectId, before, size } = given;
     const rows = await readLedger(this.#db, { projectId, before, limit: size + 1 });
-    const transactions = rows.slice(0, size);
-    return { transactions, nextNumber: rows.length > size ? (transactions.at(-1)?.number ?? null) : null };
+    return pageOf(rows, size, (last) => String(last.number));
   }
 
   /** All coupons that the project has applied, oldest first. */

@@ -4,29 +4,21 @@ import { buildAgain, changeAndBuild } from "@slipway/contract/advice.ts";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { Checked } from "#deploy/checked.ts";
 import { commitText, type FetchedSource, type Source, type SourceRequest } from "#deploy/source.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
-import { cpuTimeExitCode, type Git, type GitResult, type GitRun } from "./git-command.ts";
+import { cpuTimeExitCode, type GitResult, type GitRun } from "./git-command.ts";
 import { checkoutsName, collectCheckouts, keepCheckout, takeCheckout } from "./git-checkouts.ts";
-import { knownHostsName, prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
-import { asksName } from "./git-remote.ts";
+import { knownHostsName, prepareRemote, whileMeasured } from "./git-folder.ts";
+import { asksName, type GitRemoteOptions } from "./git-remote.ts";
 import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "./git-url.ts";
 import { reportFindings } from "./git-findings.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
 
-export type GitSourceOptions = {
-  readonly git: Git;
-  /** From SLIPWAY_GIT_URL. */
-  readonly urlTemplate: string;
+export type GitSourceOptions = GitRemoteOptions & {
   readonly timeoutMs: number;
-  readonly bytesMax: number;
-  readonly sourcesDir: string;
-  readonly findCredential: FindCredential;
-  readonly clock: Clock;
   readonly log: Log;
 };
 

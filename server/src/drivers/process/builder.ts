@@ -10,7 +10,7 @@ import type { Clock } from "#lib/clock.ts";
 import { must } from "#lib/assert.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
-import { BuildPackages, pythonFolders } from "./build-packages.ts";
+import { BuildPackages, pythonFolders, type EnvironmentRequest } from "./build-packages.ts";
 import { groupAt, makeGroup, removeGroup } from "./cgroup.ts";
 import { noCgroups, type Cgroups } from "./cgroup-detect.ts";
 import { exitText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
@@ -232,14 +232,7 @@ function hasCommands(plan: BuildPlan): boolean {
   return plan.preBuildCommands.length + plan.shellCommands.length > 0;
 }
 
-type CommandContext = {
-  readonly plan: BuildPlan;
-  readonly python: Python;
-  readonly tools: BuildTools;
-  readonly appDir: string;
-  /** The path of the app's own environment, used for an app with commands. */
-  readonly ownDir: string;
-};
+type CommandContext = Omit<EnvironmentRequest, "onBegin">;
 
 /** Runs each line with a shell in the app's folder, with the environment's `bin` first in the PATH. */
 async function runCommands(list: "pre_build_commands" | "shell_commands", given: CommandContext): Promise<void> {

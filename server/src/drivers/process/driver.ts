@@ -21,7 +21,7 @@ import { Loop } from "#lib/loop.ts";
 import { removeGroup, type Controller } from "./cgroup.ts";
 import { noCgroups, removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
 import type { DiskWatch, DiskWriter } from "./disk-watch.ts";
-import { launch, type Launched } from "./launch.ts";
+import { launch, type Launched, type LaunchContext } from "./launch.ts";
 import { keepNetworkRules, removeNetworkRules } from "./network-machine.ts";
 import { NetworkPool } from "./network-pool.ts";
 import { PortPool } from "./port-pool.ts";
@@ -41,17 +41,10 @@ import type { OwnNetwork } from "./network.ts";
 import { ownNetwork, type Sandbox } from "./sandbox.ts";
 import { usageOf } from "./usage.ts";
 
-export type ProcessDriverOptions = {
-  readonly instanceId: string;
-  /** Hidden from every app. All paths are absolute. */
-  readonly dataDir: string;
-  readonly replicasDir: string;
-  /** Persistent storage: one folder per project. */
-  readonly storageDir: string;
-  /** The Python files of the cortex runtime. */
-  readonly runtimeDir: string;
-  /** See `detectSandbox`. */
-  readonly sandbox: Sandbox;
+export type ProcessDriverOptions = Pick<
+  LaunchContext,
+  "instanceId" | "dataDir" | "replicasDir" | "storageDir" | "runtimeDir" | "sandbox"
+> & {
   /** From `detectCgroups`; without them there are no limits. */
   readonly cgroups?: Cgroups;
   /** Ends replicas that fill the disk; without it nothing does. */
@@ -104,20 +97,14 @@ export class ProcessDriver implements Driver {
       compute: options.compute,
     };
     this.#loop = new Loop({
-      name: "process driver",
-      intervalMs: lookEveryMs,
-      clock: options.clock,
-      log: options.log,
+      ...{ name: "process driver", intervalMs: lookEveryMs, clock, log },
       turn: () => {
         for (const replica of this.#replicas.values()) replica.look();
         return Promise.resolve();
       },
     });
     this.#networkLoop = new Loop({
-      name: "rules of replicas' networks",
-      intervalMs: rulesEveryMs,
-      clock: options.clock,
-      log: options.log,
+      ...{ name: "rules of replicas' networks", intervalMs: rulesEveryMs, clock, log },
       turn: () => this.#keepNetworkRules(),
     });
   }

@@ -68,30 +68,18 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
   const paths = replicaPaths(join(context.replicasDir, spec.replicaId));
   let cgroup: Cgroup = [];
   try {
-    const { cpuCores } = spec;
-    cgroup = makeGroup(context.cgroups.places, spec.replicaId, {
-      memoryBytes: memoryBytesOf(spec),
-      cpuCores,
-      tasksMax,
-    });
+    const { replicaId, appId, releaseId, projectId, runtime, cpuCores, memoryGb } = spec;
+    const limits = { memoryBytes: memoryBytesOf(spec), cpuCores, tasksMax };
+    cgroup = makeGroup(context.cgroups.places, replicaId, limits);
     await prepareFolders(spec, artifact, { paths, context });
+    const { host, port, socket, hint } = choice;
     const record: ReplicaRecord = {
       version: 1,
-      replicaId: spec.replicaId,
-      instanceId: context.instanceId,
-      appId: spec.appId,
-      releaseId: spec.releaseId,
-      projectId: spec.projectId,
-      runtime: spec.runtime,
-      host: choice.host,
-      port: choice.port,
-      socket: choice.socket,
-      hint: choice.hint,
+      ...{ replicaId, instanceId: context.instanceId, appId, releaseId, projectId, runtime },
+      ...{ host, port, socket, hint },
       program: choice.entrypoint[0] ?? artifact.python,
       isSandboxed: context.sandbox.kind === "namespaces",
-      bootId,
-      cgroup,
-      memoryGb: spec.memoryGb,
+      ...{ bootId, cgroup, memoryGb },
     };
     writeWhole(paths.record, record);
     const child = await spawnReplica(spec, artifact, { paths, context, choice, cgroup });

@@ -18,9 +18,10 @@ import {
 } from "node:fs";
 import { chmod, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { ReplicaSpec } from "#drivers/driver.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
 import type { Cgroup } from "./cgroup.ts";
-import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import type { ReplicaId } from "#lib/ids.ts";
 
 /** Paths in a replica's folder. */
 export type ReplicaPaths = ReturnType<typeof replicaPaths>;
@@ -63,15 +64,10 @@ export function writtenFolders({ home, temporary, code, overlayWork }: ReplicaPa
 }
 
 /** The platform's record of a replica, written before the spawn. */
-export type ReplicaRecord = {
+export type ReplicaRecord = Pick<ReplicaSpec, "replicaId" | "appId" | "releaseId" | "projectId" | "runtime"> & {
   readonly version: 1;
-  readonly replicaId: ReplicaId;
   /** The instance that started it. Absent in records of older versions. */
   readonly instanceId?: string;
-  readonly appId: AppId;
-  readonly releaseId: ReleaseId;
-  readonly projectId: ProjectId;
-  readonly runtime: "cortex" | "custom";
   /** Host of the replica's server; absent in records of older versions: the loopback address. */
   readonly host?: string;
   /** The replica's assigned port; null for a cortex app, which reports its own or has a socket. */

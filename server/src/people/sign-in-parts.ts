@@ -1,0 +1,11 @@
+// What the ways of signing in share; people.ts builds it once.
+import type { Challenges } from "./challenges.ts";
+import type { PeopleParts } from "./people-parts.ts";
+import type { PeopleSettings } from "./people-settings.ts";
+import type { Sessions } from "./sessions.ts";
+
+export type SignInParts = PeopleParts & {
+  readonly settings: PeopleSettings;
+  readonly sessions: Sessions;
+  readonly challenges: Challenges;
+};
