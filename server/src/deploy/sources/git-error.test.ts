@@ -49,7 +49,7 @@ const cases: [string, RegExp][] = [
     "fatal: unable to access 'https://git.example.com/acme/app/': The requested URL returned error: 503",
     /closed the connection/,
   ],
-  ["fatal: remote error: upload-pack: not our ref 0123", /no longer in acme\/app/],
+  ["fatal: remote error: upload-pack: not our ref 0123", /is not in acme\/app/],
   ["error: object 0123: hasDotgit: contains '.git'\nfatal: fsck error in packed object", /refuses as malformed/],
   ["fatal: something never seen", /^git could not fetch acme\/app: fatal: something never seen$/],
   ["", /^git could not fetch acme\/app\.$/],
@@ -72,6 +72,6 @@ test("with a credential it is the credential that is in doubt", () => {
 test("a missing branch is named with some of those that are there", () => {
   const branches = Array.from({ length: 12 }, (_, index) => `b${index}`);
   const text = explainMissingBranch({ repository: "acme/app", branch: "main", branches });
-  assert.match(text, /^The branch "main" does not exist in acme\/app; it has: b0, .*b9 and 2 more\. Set gitBranch/);
+  assert.match(text, /^The branch "main" does not exist in acme\/app; it has: b0, .*b9 and 2 more\. Name one of them/);
   assert.match(explainMissingBranch({ repository: "acme/app", branch: "main", branches: [] }), /has no branches yet/);
 });
