@@ -267,7 +267,8 @@ const attempts: readonly {
           await send(gitLine(`${zeroId} refs/heads/${index}${"x".repeat(60_000)}\n`));
       },
     }),
-    refusal: /^The branch "main" does not exist in acme\/app; it has: 0x{99}, .{800,1000} and 10 more\. Name one of them/,
+    refusal:
+      /^The branch "main" does not exist in acme\/app; it has: 0x{99}, .{800,1000} and 10 more\. Name one of them/,
   },
   {
     name: "messages without end",

@@ -140,3 +140,11 @@ export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
   );
   return noted.numAffectedRows === 1n;
 }
+
+/** Those of the ids that deleted projects have of whose apps nothing is left. */
+export async function readRemovedProjects(db: Db, projectIds: readonly string[]): Promise<readonly ProjectId[]> {
+  const { rows } = await sql<{ id: ProjectId }>`
+    select id from projects where id = any(${projectIds}) and deleted_at is not null
+      and not exists (select from apps where project_id = projects.id and removed_at is null)`.execute(db);
+  return rows.map(({ id }) => id);
+}

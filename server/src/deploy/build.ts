@@ -35,7 +35,7 @@ export type BuildParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly builder: Builder;
   /** Credentials for the registry of an app's base image. */
   readonly registryAuthOf: (appId: AppId) => Promise<Secret | null>;
-  readonly driver: Pick<Driver, "name" | "capabilities">;
+  readonly driver: Pick<Driver, "name" | "capabilities" | "collectStorage">;
   readonly trial: TrialStarter;
   /** Resolves when the proxy of this process knows the app's live release. */
   readonly refreshRoute: (appId: AppId) => Promise<void>;

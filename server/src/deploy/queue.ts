@@ -10,6 +10,7 @@ import { Leases, type Lease } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import { BuildStopped } from "./build-ending.ts";
 import type { BuildEnd } from "./build-states.ts";
+import { readRemovedProjects } from "#apps/app-removal-store.ts";
 import { readExisting } from "#apps/app-store.ts";
 import { claimable, endAbandoned, readCancelled } from "./build-store.ts";
 import { workOnBuild, type BuildParts } from "./build.ts";
@@ -164,7 +165,7 @@ export class BuildQueue {
 
   /** Beside builds that run. Never rejects: a failure is tried again after the usual pause. */
   async #tidy(): Promise<void> {
-    const { db, builder, clock, log, releasesKept, source } = this.#options;
+    const { db, builder, driver, clock, log, releasesKept, source } = this.#options;
     this.#tidiedAtMs = clock.monotonicMs();
     this.#tidyAtMs = this.#tidiedAtMs + tidyEveryMs;
     try {
@@ -174,6 +175,7 @@ export class BuildQueue {
         (appIds) => readExisting(db, appIds),
       );
       await builder.collect(() => readUsed(db));
+      await driver.collectStorage((projectIds) => readRemovedProjects(db, projectIds));
     } catch (error) {
       log.warn({ err: error }, "unused artifacts could not be removed; trying again");
       this.#tidyAtMs = this.#tidiedAtMs + tidyPauseMs;

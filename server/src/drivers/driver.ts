@@ -184,6 +184,8 @@ export interface Driver {
    * meanwhile. Ignores running replicas and unknown ids.
    */
   forget(replicaId: ReplicaId): Promise<void>;
+  /** Removes each storage that `readGone` picks from the names (see `ReplicaSpec`) of those that are there. */
+  collectStorage(readGone: (storages: readonly string[]) => Promise<readonly string[]>): Promise<void>;
   /** Stops watching. Replicas keep running. */
   close(): Promise<void>;
 }

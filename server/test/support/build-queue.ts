@@ -94,7 +94,10 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
       clock: systemClock,
     }),
     registryAuthOf: () => Promise.resolve(null),
-    driver: given.driver ?? { name: "process", capabilities: processCapabilities },
+    driver: {
+      ...{ name: "process", capabilities: processCapabilities, ...given.driver },
+      collectStorage: () => Promise.resolve(),
+    },
     trial: given.trial,
     refreshRoute: (appId) => {
       given.refreshed?.push(appId);

@@ -126,6 +126,10 @@ export class FakeDriver implements Driver {
     this.capabilities = { ...everything, compute, keepsLines };
   }
 
+  collectStorage(): Promise<void> {
+    return Promise.resolve();
+  }
+
   open(sink: ReplicaSink): Promise<void> {
     this.#sink = sink;
     // What is left of a replica whose end was told is delivered when it is forgotten.

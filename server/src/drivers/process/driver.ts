@@ -168,6 +168,13 @@ export class ProcessDriver implements Driver {
     this.#replicas.delete(replicaId);
   }
 
+  async collectStorage(...[readGone]: Parameters<Driver["collectStorage"]>): Promise<void> {
+    const { storageDir } = this.#options;
+    const names = await readdir(storageDir).catch(() => []);
+    const gone = names.length === 0 ? [] : await readGone(names);
+    for (const name of gone) await removeFolder(join(storageDir, name));
+  }
+
   async close(): Promise<void> {
     await this.#loop.stop();
     await this.#networkLoop.stop();
