@@ -192,7 +192,7 @@ describe("apps", () => {
       building: "BUILDING",
       initializing: "BUILDING",
       build_failure: "FAILED",
-      cancelled: "STOPPED",
+      cancelled: "FAILED",
     } as const;
     for (const status of ["building", "initializing", "build_failure", "cancelled"] as const) {
       await set(status);

@@ -151,7 +151,6 @@ export function appStatusOf(row: AppWithState): "ACTIVE" | "PENDING" | "BUILDING
   if (row.stopped_at !== null) return "STOPPED";
   if (row.live_build_id !== null) return "ACTIVE";
   if (row.latest_status === "pending" || row.latest_status === null) return "PENDING";
-  if (row.latest_status === "cancelled") return "STOPPED";
   return row.latest_status === "building" || row.latest_status === "initializing" ? "BUILDING" : "FAILED";
 }
 
