@@ -1,6 +1,7 @@
 // Where web servers of replicas listen: at their own port in networks of their own, at a port of the machine's else.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { readdirSync } from "node:fs";
@@ -24,9 +25,10 @@ const hasNetwork = detected.kind === "namespaces" && detected.network.kind === "
 const shared: Sandbox[] = [{ kind: "none", reason: "as a test" }];
 if (detected.kind === "namespaces") shared.push({ ...detected, network: { kind: "shared", reason: "as a test" } });
 
-describe("networks of their own", { skip: hasNetwork ? false : "they cannot be had on this machine" }, () =>
-  ownNetworks(detected),
-);
+describe("networks of their own", { skip: hasNetwork ? false : "they cannot be had on this machine" }, () => {
+  ownNetworks(detected);
+  preparedNetworks(detected);
+});
 for (const sandbox of shared) describe(`a shared network, sandbox: ${sandbox.kind}`, () => customApps(sandbox));
 
 type Stage = { readonly fixture: ProcessFixture; readonly driver: Driver; readonly sink: DriverSink };
@@ -135,8 +137,10 @@ function ownNetworks(sandbox: Sandbox): void {
     await driver.start(spec, live);
     assert.equal(await answer((await sink.told("started", spec.replicaId)).address), "8000 ");
   });
+}
 
-  it("prepares networks for later replicas, which get nothing else by that, and leaves none behind", async (t) => {
+function preparedNetworks(sandbox: Sandbox): void {
+  it("prepares networks for later replicas, which get nothing else by that, uses none that is gone, and leaves none behind", async (t) => {
     const { fixture, driver, sink } = await stage(t, { sandbox });
     const server = `import os, sys
 sys.argv[1:] = [",".join(sorted(os.listdir("/proc/self/fd"))), sys.argv[1]]
@@ -157,6 +161,8 @@ ${customServer}`;
     const first = await start();
     assert.notEqual(first.link, "prepared");
     await until("networks are prepared", () => linksOf(fixture).length === 5);
+    const others = linksOf(fixture).filter((name) => name !== first.link);
+    for (const link of others.slice(1)) execFileSync("ip", ["link", "del", link]);
     const second = await start();
     assert.deepEqual(second, { link: "prepared", said: first.said });
     for (const { replicaId } of await driver.list()) await driver.stop(replicaId, { graceMs: 0 });

@@ -135,7 +135,7 @@ export class SimPlatform {
       name: driver.name,
       instanceId,
       capabilities: driver.capabilities,
-      collectStorage: (readGone) => driver.collectStorage(readGone),
+      collectStorage: (...given) => driver.collectStorage(...given),
       open: (sink) => this.#ifAlive(() => driver.open(mortalSink(sink))),
       start: (spec, signal) => this.#ifAlive(() => driver.start(spec, signal)),
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),

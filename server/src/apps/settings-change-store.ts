@@ -77,7 +77,7 @@ export async function writeSettings(
     .execute();
 }
 
-/** Its branch is polled again until the new repository has sent something. */
+/** The branch is polled again until something of it arrives. */
 export async function forgetHookEvents(tx: Tx, appId: AppId): Promise<void> {
   await tx.updateTable("git_hooks").set({ received_at: null }).where("app_id", "=", appId).execute();
 }

@@ -97,7 +97,7 @@ export class SettingsChanges {
     await writeSettings(tx, appId, { request, configToml, dockerAuthSealed: auth });
     const changes = changesOf(given);
     await recordOfApp(tx, { projectId, appId, name: app.name, action: "app.update", by, changes });
-    if (changed.includes("gitRepo")) await forgetHookEvents(tx, appId);
+    if (changed.includes("gitRepo") || changed.includes("gitBranch")) await forgetHookEvents(tx, appId);
     await notify(tx, "apps", appId);
     const isServed = decided.next !== null;
     return { appName: app.name, need, changed, isServed, build: await this.#begin(tx, given) };

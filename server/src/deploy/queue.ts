@@ -61,6 +61,7 @@ export class BuildQueue {
   #tidyAtMs = Number.NEGATIVE_INFINITY;
   #tidiedAtMs = Number.NEGATIVE_INFINITY;
   #tidying: Promise<void> | undefined;
+  readonly #stopping = new AbortController();
 
   constructor(options: BuildQueueOptions) {
     const { db, log, clock, notifications } = options;
@@ -96,6 +97,7 @@ export class BuildQueue {
 
   /** Resolves when no build is in progress any more. */
   async stop(): Promise<void> {
+    this.#stopping.abort();
     await this.#loop.stop();
     const running = [...this.#running.values()];
     for (const { control } of running) control.abort(new BuildStopped("stopping"));
@@ -175,7 +177,7 @@ export class BuildQueue {
         (appIds) => readExisting(db, appIds),
       );
       await builder.collect(() => readUsed(db));
-      await driver.collectStorage((projectIds) => readRemovedProjects(db, projectIds));
+      await driver.collectStorage((projectIds) => readRemovedProjects(db, projectIds), this.#stopping.signal);
     } catch (error) {
       log.warn({ err: error }, "unused artifacts could not be removed; trying again");
       this.#tidyAtMs = this.#tidiedAtMs + tidyPauseMs;

@@ -111,7 +111,7 @@ export async function reuseArtifact(
 
 /**
  * Gives up the artifacts of releases that never took calls, and all but the last `keptMax` good artifacts of each app, each of
- * which may have several releases; those that take calls or have replicas keep theirs. `readUsed` does not name them from then on.
+ * which may have several releases; those that take calls or have replicas, and the latest that had all calls, keep theirs. `readUsed` does not name them from then on.
  */
 export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
   await sql`
@@ -121,6 +121,7 @@ export async function giveUpArtifacts(db: Db, keptMax: number): Promise<void> {
                     over (partition by app_id, artifact) as newest from releases) of_artifacts) p
     where p.id = r.id and r.collected_at is null and r.ended_at is not null
       and (r.promoted_at is null or p.place > ${keptMax})
+      and r.number <> coalesce((select max(number) from releases where app_id = r.app_id and state = 'replaced'), 0)
       and not exists (select from replicas where release_id = r.id and stopped_at is null)`.execute(db);
 }
 

@@ -184,8 +184,11 @@ export interface Driver {
    * meanwhile. Ignores running replicas and unknown ids.
    */
   forget(replicaId: ReplicaId): Promise<void>;
-  /** Removes each storage that `readGone` picks from the names (see `ReplicaSpec`) of those that are there. */
-  collectStorage(readGone: (storages: readonly string[]) => Promise<readonly string[]>): Promise<void>;
+  /** Removes each storage that `readGone` picks from the names (see `ReplicaSpec`) of those that are there; aborted, it goes on the next time. */
+  collectStorage(
+    readGone: (storages: readonly string[]) => Promise<readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<void>;
   /** Stops watching. Replicas keep running. */
   close(): Promise<void>;
 }

@@ -182,13 +182,13 @@ export class GitHooks {
       const app = await readPushedApp(tx, appId);
       if (app === undefined) throw noSuchApp(appId);
       const pushed = pushedApp(app);
-      const { update, isOwn, ...judgement } = judgePush(pushed, { event: found.event, ...push });
-      // An event of another branch or repository does not show that pushes to this one arrive.
-      if (isOwn) await noteReceived(tx, appId);
+      const { update, isOwn, isForeign, ...judgement } = judgePush(pushed, { event: found.event, ...push });
       const { row } = await addDelivery(tx, {
         ...{ ...base, delivery_key: found.deliveryKey },
         ...columnsOf(pushed, judgement, update),
       });
+      // After the delivery, which locks the app: a change of the app locks in that order, too.
+      if (isOwn || isForeign) await noteReceived(tx, appId, isOwn);
       return row;
     });
     this.#parts.onDelivery();

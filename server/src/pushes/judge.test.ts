@@ -53,7 +53,7 @@ test("a push of another repository is not one of the app's, however that is writ
   const judge = (repository: string | null, gitRepo = "acme/app") =>
     judgePush({ ...app, gitRepo }, { event: "push", updates: [moved], repository });
   assert.deepEqual(judge("other/app"), {
-    ...{ verdict: "ignored", reason: "other/app is not acme/app", update: moved, isOwn: false },
+    ...{ verdict: "ignored", reason: "other/app is not acme/app", update: moved, isOwn: false, isForeign: true },
   });
   for (const gitRepo of [
     "acme/app",
@@ -63,6 +63,7 @@ test("a push of another repository is not one of the app's, however that is writ
   ])
     assert.equal(judge("acme/app", gitRepo).isOwn, true, gitRepo);
   for (const gitRepo of ["big-acme/app", "acme/app2"]) assert.equal(judge("acme/app", gitRepo).isOwn, false, gitRepo);
+  assert.equal(judge("groups/acme/app").isOwn, true, "SLIPWAY_GIT_URL may name the group");
   assert.equal(judge(null).isOwn, true, "a host that does not say");
 });
 

@@ -19,32 +19,32 @@ export type Judgement = { readonly verdict: GitVerdict; readonly reason: string 
 const skipMark = /\[skip deploy\]/i;
 const branchPrefix = "refs/heads/";
 
-/** The update that concerns the app's branch and waits for git, or why nothing is deployed; `isOwn`: it is of that branch. */
+/** The update that concerns the app's branch and waits for git, or why nothing is deployed; `isOwn`: it is of that branch,
+ * `isForeign`: of another repository. */
 export function judgePush(
   app: PushedApp,
   given: { readonly event: string; readonly updates: readonly RefUpdate[]; readonly repository?: string | null },
-): Judgement & { readonly update: RefUpdate | undefined; readonly isOwn: boolean } {
+): Judgement & { readonly update: RefUpdate | undefined; readonly isOwn: boolean; readonly isForeign: boolean } {
   const { event, updates, repository = null } = given;
   const update = updates.find(({ ref }) => ref === branchPrefix + app.gitBranch);
   const [other] = updates;
   const shown = update ?? other;
-  const isOfRepository = isOf(repository, app);
-  const isOwn = update !== undefined && isOfRepository;
-  if (shown === undefined) return { ...ignored(`the event ${event} is not a push`), update: shown, isOwn };
-  const reason = isOfRepository ? refReason(app, { update, shown }) : `${repository} is not ${app.gitRepo}`;
-  if (reason !== null) return { ...ignored(reason), update: shown, isOwn };
+  const isForeign = !isOf(repository, app);
+  const isOwn = update !== undefined && !isForeign;
+  if (shown === undefined) return { ...ignored(`the event ${event} is not a push`), update: shown, isOwn, isForeign };
+  const reason = isForeign ? `${repository} is not ${app.gitRepo}` : refReason(app, { update, shown });
+  if (reason !== null) return { ...ignored(reason), update: shown, isOwn, isForeign };
   const waits = app.isStopped ? "the app is stopped; this waits for its start" : "the branch is about to be read";
-  return { ...(judgeApp(app) ?? { verdict: "waiting", reason: waits }), update, isOwn };
+  return { ...(judgeApp(app) ?? { verdict: "waiting", reason: waits }), update, isOwn, isForeign };
 }
 
-/** `repository` is `owner/name`, and `gitRepo` may be a whole address. */
+/** `repository` is `owner/name`, maybe below groups that only SLIPWAY_GIT_URL names, and `gitRepo` may be a whole address. */
 function isOf(repository: string | null, { gitRepo }: PushedApp): boolean {
-  const own = gitRepo.toLowerCase().replace(/\/*(\.git)?\/*$/, "");
-  return (
-    repository === null ||
-    `/${own}`.endsWith(`/${repository.toLowerCase()}`) ||
-    own.endsWith(`:${repository.toLowerCase()}`)
-  );
+  if (repository === null) return true;
+  const [sent, own] = [repository, gitRepo.replace(/(?:\.git)?\/*$/, "").replace(":", "/")].map(
+    (path) => `/${path.toLowerCase()}`,
+  ) as [string, string];
+  return own.endsWith(sent) || sent.endsWith(own);
 }
 
 /** The verdict on every push of an app that is not deployed automatically; null: it is. */

@@ -107,11 +107,11 @@ export async function putHook(
     .executeTakeFirstOrThrow();
 }
 
-/** Notes that pushes to the branch arrive at the hook. */
-export async function noteReceived(tx: Tx, appId: AppId): Promise<void> {
+/** Notes that pushes to the branch arrive at the hook, or that those of another repository do, so that it has to be polled. */
+export async function noteReceived(tx: Tx, appId: AppId, isOwn: boolean): Promise<void> {
   await tx
     .updateTable("git_hooks")
-    .set({ received_at: sql<Date>`clock_timestamp()` })
+    .set({ received_at: isOwn ? sql<Date>`clock_timestamp()` : null })
     .where("app_id", "=", appId)
     .execute();
 }

@@ -2,6 +2,7 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { readWebhookSecret, standardSignature } from "#lib/webhook-signature.ts";
+import { commitText } from "#deploy/source.ts";
 import { readOneRef, readSeveralRefs, repositoryIn, type RefUpdate } from "./push-bodies.ts";
 
 /** Header fields by lower-case name, as Node gives them. */
@@ -93,7 +94,8 @@ export function readPush({ host, event }: HookEvent, message: SignedMessage): Pu
   try {
     const body = jsonOf(message);
     const updates = host.pushEvents.includes(event) ? host.read(body) : [];
-    return { ok: true, updates, repository: repositoryIn(body) };
+    const repository = repositoryIn(body);
+    return { ok: true, updates, repository: repository && commitText(repository, "author") };
   } catch (error) {
     // Whatever a stranger's JSON makes of the schemas is a body of another form.
     const why = error instanceof SyntaxError ? "is not JSON" : `is not what ${host.kind} sends for ${event}`;

@@ -13,6 +13,7 @@ function watched(options: { isReady?: boolean; failing?: string; endpoints?: { r
   const failing = new Set(options.failing === undefined ? [] : [options.failing]);
   const asked: string[] = [];
   const told: string[] = [];
+  const timeouts: number[] = [];
   const watching = watchHealth({
     checks: { address: { host: "127.0.0.1", port: 1 }, ready, health },
     isReady: options.isReady ?? false,
@@ -22,14 +23,15 @@ function watched(options: { isReady?: boolean; failing?: string; endpoints?: { r
       onRouted: (isRouted) => told.push(isRouted ? "routed" : "not routed"),
       onUnhealthy: (reason) => told.push(reason),
     },
-    probe: ({ endpoint }: ProbeTarget) => {
+    probe: ({ endpoint, timeoutMs }: ProbeTarget) => {
       asked.push(endpoint);
+      timeouts.push(timeoutMs);
       return Promise.resolve(failing.has(endpoint) ? { ok: false, reason: "GET /health answered 500." } : { ok: true });
     },
     clock,
     signal: abort.signal,
   });
-  return { clock, abort, failing, asked, told, watching };
+  return { clock, abort, failing, asked, told, timeouts, watching };
 }
 
 test("a server that is up after some milliseconds is found some milliseconds later", async () => {
@@ -41,8 +43,9 @@ test("a server that is up after some milliseconds is found some milliseconds lat
 });
 
 test("a server takes no calls while its health check fails, which would end it soon", async () => {
-  const { clock, failing, told, asked } = watched({ failing: "/health" });
+  const { clock, failing, told, asked, timeouts } = watched({ failing: "/health" });
   await clock.advance(14);
+  assert.deepEqual(timeouts.slice(0, 2), [2000, 10_000], "the latter as later");
   assert.deepEqual(asked.slice(0, 2), ["/ready", "/health"]);
   assert.deepEqual(told, []);
   failing.delete("/health");

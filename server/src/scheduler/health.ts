@@ -53,8 +53,11 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
   const beganMs = clock.monotonicMs();
   for (let attempt = 1; !signal.aborted; attempt++) {
     let answer: ProbeAnswer = { ok: true };
+    const askedMs = clock.monotonicMs();
     for (const endpoint of endpoints) {
-      if (answer.ok) answer = await probe({ address, endpoint, timeoutMs: readyTimeoutMs, signal });
+      // A server that is ready may take as long for its health check as later.
+      const timeoutMs = endpoint === ready ? readyTimeoutMs : checkTimeoutMs;
+      if (answer.ok) answer = await probe({ address, endpoint, timeoutMs, signal });
     }
     if (signal.aborted) return false;
     if (answer.ok) {
@@ -62,6 +65,8 @@ async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): 
       return true;
     }
     events.onNotReady(answer.reason);
+    // The cortex runtime answers when the app is imported, so that somebody should be waiting then.
+    if (clock.monotonicMs() - askedMs >= readyTimeoutMs) continue;
     const slowMs = Math.min(slowMsMax, Math.round((clock.monotonicMs() - beganMs) * slowShare));
     await pause(clock, Math.max(slowMs, backoffMs(readyPauses, attempt, 0.5)), signal);
   }

@@ -36,6 +36,7 @@ import {
   type ReplicaRecord,
 } from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
+import { runToEnd } from "./run-to-end.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
 import { ownNetwork, type Sandbox } from "./sandbox.ts";
@@ -168,11 +169,19 @@ export class ProcessDriver implements Driver {
     this.#replicas.delete(replicaId);
   }
 
-  async collectStorage(...[readGone]: Parameters<Driver["collectStorage"]>): Promise<void> {
-    const { storageDir } = this.#options;
+  async collectStorage(...[readGone, signal]: Parameters<Driver["collectStorage"]>): Promise<void> {
+    const { storageDir, log } = this.#options;
     const names = await readdir(storageDir).catch(() => []);
     const gone = names.length === 0 ? [] : await readGone(names);
-    for (const name of gone) await removeFolder(join(storageDir, name));
+    for (const name of gone) {
+      // Paths in there may be longer than the system allows, which rm does not mind.
+      await runToEnd("rm", ["-rf", "--one-file-system", "--", join(storageDir, name)], signal).catch(
+        (error: unknown) => {
+          if (!signal.aborted)
+            log.warn({ err: error, storage: name }, "the storage of a deleted project could not be removed");
+        },
+      );
+    }
   }
 
   async close(): Promise<void> {

@@ -1,12 +1,12 @@
 // Networks for replicas, made before a replica needs one, since that takes as long as much of the rest of a start. Each is
 // a network namespace that no process is in: a descriptor of this process keeps it, so that nothing stays after a kill.
 import { spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { once } from "node:events";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { connectNetwork, type ConnectedNetwork } from "./network-machine.ts";
-import { redirectToLoopback, type NetworkAddress, type OwnNetwork } from "./network.ts";
+import { isRouted, redirectToLoopback, type NetworkAddress, type OwnNetwork } from "./network.ts";
 import { sandboxFailedCode, toolsEnvironment } from "./sandbox.ts";
 
 /** `descriptor`: of its namespace, which the caller closes; undefined: `setup` connects a new one. */
@@ -44,7 +44,10 @@ export class NetworkPool {
     this.#cancelRefill = clock.after(refillPauseMs, () => {
       this.#refilling ??= this.#refill().finally(() => (this.#refilling = null));
     });
-    const ready = this.#ready.shift();
+    const routes = readFileSync("/proc/net/route", "utf8");
+    let ready = this.#ready.shift();
+    for (; ready !== undefined && !isRouted(ready.place, routes); ready = this.#ready.shift())
+      closeSync(ready.descriptor);
     if (ready === undefined) return connectNetwork(network, hasServer);
     return { ...ready, setup: hasServer ? redirectToLoopback(ready.place, sandboxFailedCode) : "" };
   }
@@ -74,7 +77,7 @@ async function prepare(network: OwnNetwork): Promise<Ready> {
     ...{ env: toolsEnvironment, stdio: ["pipe", "pipe", "ignore"], timeout: prepareTimeoutMs },
   });
   child.stdin.on("error", () => undefined);
-  const ended = once(child, "close");
+  const ended = once(child, "exit");
   try {
     const isReady = await Promise.race([once(child.stdout, "data"), ended.then(() => null)]);
     if (isReady === null) throw new Error(`setting it up ended with ${child.exitCode ?? child.signalCode}`);
@@ -82,5 +85,6 @@ async function prepare(network: OwnNetwork): Promise<Ready> {
   } finally {
     child.stdin.end();
     await ended;
+    child.stdout.destroy();
   }
 }

@@ -61,14 +61,30 @@ export function installationOf(dataDir: string): string {
  * same address at the same moment, the set-up of one fails, since a route to one address can be added only once.
  */
 export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddress | null {
-  const taken = new Set(routes.split("\n").map((line) => line.split("\t")[1]));
+  const taken = routedHosts(routes);
   for (let attempt = 0; attempt < 100; attempt++) {
     const [third, fourth] = [randomInt(256), randomInt(1, 255)];
-    const hex = [third, fourth].map((byte) => byte.toString(16).padStart(2, "0"));
-    if (taken.has(`${hex[1]}${hex[0]}D50A`.toUpperCase())) continue;
-    return { address: `${range}.${third}.${fourth}`, link: `${linkPrefix}${network.installation}${hex.join("")}` };
+    const address = `${range}.${third}.${fourth}`;
+    if (taken.has(routeName(address))) continue;
+    const end = [third, fourth].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    return { address, link: `${linkPrefix}${network.installation}${end}` };
   }
   return null;
+}
+
+/** True while the machine has the route to the address: other programs that configure networks may have removed it. */
+export function isRouted({ address }: NetworkAddress, routes: string): boolean {
+  return routedHosts(routes).has(routeName(address));
+}
+
+function routedHosts(routes: string): Set<string | undefined> {
+  return new Set(routes.split("\n").map((line) => line.split("\t")[1]));
+}
+
+/** As the kernel writes it, the last byte first. */
+function routeName(address: string): string {
+  const bytes = address.split(".").map((byte) => Number(byte).toString(16).padStart(2, "0"));
+  return bytes.toReversed().join("").toUpperCase();
 }
 
 /**
