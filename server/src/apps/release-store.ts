@@ -36,7 +36,6 @@ export async function makeLive(
     .where("state", "=", "live")
     .where("id", "<>", releaseId)
     .execute();
-  await endRolledOut(tx, { appId, but: releaseId }, endOfOther.state === "replaced" ? unfinished : endOfOther);
   await tx
     .updateTable("releases")
     .set({
@@ -47,6 +46,7 @@ export async function makeLive(
     })
     .where("id", "=", releaseId)
     .execute();
+  await endRolledOut(tx, appId, endOfOther.state === "replaced" ? unfinished : endOfOther);
   const isOfRelease = sql<boolean>`release_id = ${releaseId}`;
   await sql`
     update roll_outs set state = case when ${isOfRelease} then 'finished' else 'replaced' end,
@@ -63,19 +63,14 @@ const unfinished: ReleaseEnd = {
   reason: "A newer release took its place before it had all calls.",
 };
 
-/** Ends the release that is being rolled out, if it is not `but`. The caller holds the lock on the app's row. */
-export async function endRolledOut(
-  tx: Tx,
-  { appId, but }: { readonly appId: AppId; readonly but?: ReleaseId },
-  { state, reason }: ReleaseEnd = unfinished,
-): Promise<void> {
-  let query = tx
+/** Ends the release that is being rolled out. The caller holds the lock on the app's row. */
+export async function endRolledOut(tx: Tx, appId: AppId, { state, reason }: ReleaseEnd = unfinished): Promise<void> {
+  await tx
     .updateTable("releases")
     .set({ state, end_reason: reason, ended_at: sql<Date>`clock_timestamp()` })
     .where("app_id", "=", appId)
-    .where("state", "=", "rolling_out");
-  if (but !== undefined) query = query.where("id", "<>", but);
-  await query.execute();
+    .where("state", "=", "rolling_out")
+    .execute();
 }
 
 /** Releases of an app with numbers below `before`, newest first, at most `limit`. No locks. */

@@ -53,7 +53,7 @@ export async function beginRelease(
     const endOfOther: ReleaseEnd = { state: "replaced", reason: "A newer release took its place." };
     return await makeLive(tx, { appId, releaseId, endOfOther });
   }
-  await endRolledOut(tx, { appId });
+  await endRolledOut(tx, appId);
   await tx
     .updateTable("releases")
     .set({ state: "rolling_out", promoted_at: sql<Date>`coalesce(promoted_at, clock_timestamp())` })
@@ -135,7 +135,7 @@ export async function takeBackRollOut(
     .where("app_id", "=", appId)
     .where("ended_at", "is", null)
     .execute();
-  await endRolledOut(tx, { appId }, { state: "taken_back", reason });
+  await endRolledOut(tx, appId, { state: "taken_back", reason });
   await notify(tx, "apps", appId);
 }
 

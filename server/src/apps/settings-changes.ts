@@ -1,6 +1,6 @@
 // Changes the settings of an app: the change, what it starts and the audit row are one transaction.
 import { isDeepStrictEqual } from "node:util";
-import { missingCompute } from "@slipway/contract/advice.ts";
+import { computeRefusal } from "@slipway/contract/advice.ts";
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { By } from "#audit/actor.ts";
 import { must } from "#lib/assert.ts";
@@ -42,8 +42,8 @@ type Options = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
-  /** The compute types of this platform; absent: they are not checked. */
-  readonly computeHere?: (() => readonly string[]) | undefined;
+  /** The compute types of this platform. */
+  readonly computeHere: () => readonly string[];
 };
 
 /** Changes of the settings of apps. */
@@ -79,11 +79,11 @@ export class SettingsChanges {
     const release = app.release === null ? null : readReleaseSettings(app.release);
     if (release instanceof Fault) throw release;
     const decided = decideChange({ ...app, change, release, providers: this.#options.providers });
-    const asked = decided.changed.includes("compute") ? decided.next?.settings.compute : undefined;
-    const here = this.#options.computeHere?.() ?? asked;
+    const isAsked = decided.changed.includes("compute") && decided.next !== null;
+    const missing = isAsked ? computeRefusal(decided.next.settings.compute, this.#options.computeHere()) : null;
     // Otherwise every later build would fail by it.
-    if (asked === undefined || here === undefined || asked.some((type) => here.includes(type))) return decided;
-    throw new Fault("invalid", missingCompute(asked, here));
+    if (missing !== null) throw new Fault("invalid", missing);
+    return decided;
   }
 
   async #carryOut(

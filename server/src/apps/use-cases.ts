@@ -1,4 +1,5 @@
 // Creates all use cases of the management API for apps, for the platform and for tests.
+import { computeTypes } from "@slipway/contract/app-choices.ts";
 import { record, type AuditEntry } from "#audit/record.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -37,7 +38,7 @@ export function useCases(options: {
   readonly receiver: BuildReceiver;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
-  /** See `SettingsChanges`. */
+  /** See `SettingsChanges`; default: every type. */
   readonly computeHere?: () => readonly string[];
   /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
@@ -45,10 +46,11 @@ export function useCases(options: {
   readonly onDeleted?: () => void;
 }): UseCases {
   const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
+  const { computeHere = () => computeTypes } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
-    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, computeHere: options.computeHere }),
+    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, computeHere }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
     rollOuts: new RollOuts({ db, clock }),

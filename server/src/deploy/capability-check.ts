@@ -1,6 +1,6 @@
 // Reports in the build log, before work begins, what an app asks for and the driver does not support, and what to do
 // instead. Pure.
-import { missingCompute } from "@slipway/contract/advice.ts";
+import { computeRefusal } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 
@@ -23,9 +23,8 @@ export function checkCapabilities(given: {
 }): CapabilityFindings {
   const { settings, capabilities, driver, aptPackages, condaPackages } = given;
   const warnings: string[] = [];
-  if (!settings.compute.some((type) => capabilities.compute.includes(type))) {
-    return { warnings, refusal: missingCompute(settings.compute, capabilities.compute) };
-  }
+  const missing = computeRefusal(settings.compute, capabilities.compute);
+  if (missing !== null) return { warnings, refusal: missing };
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {
       warnings,

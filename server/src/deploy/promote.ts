@@ -41,17 +41,17 @@ export async function promote(
     if (!(await moveBuild(tx, { buildId, held, to: "success", reason: null }))) return false;
     const at = parts.clock.now();
     const isStopped = app !== undefined && app.stopped_at !== null;
-    const { durationSeconds, cause, askedAt } = await readWish(tx, releaseId);
+    const { durationSeconds, cause, askedAt } = await readWish(tx, releaseId, app?.request);
     const pausedAt = app?.auto_deploy_paused_at ?? null;
     // What a person deploys ends the pause of a rollback that came before.
     const isByHand = cause === "deploy" || cause === "rebuild";
     if (isByHand && pausedAt !== null && askedAt > pausedAt) await resumeAutoDeploy(tx, appId);
-    // No calls have to move from one release to the other while the app is stopped.
     const liveReleaseId = app?.live_release_id ?? null;
     await beginRelease(tx, {
       appId,
       releaseId,
       liveReleaseId,
+      // No calls have to move from one release to the other while the app is stopped.
       durationSeconds: isStopped ? 0 : durationSeconds,
       nowMs: at,
     });
@@ -69,19 +69,18 @@ export async function promote(
   return isPromoted;
 }
 
-/** Who asked for the release and when, and the time of its roll-out, which may have been changed since. */
-async function readWish(tx: Tx, releaseId: ReleaseId) {
+/** Who asked for the release and when, and the time of its roll-out, which the app's `request` may have changed since. */
+async function readWish(tx: Tx, releaseId: ReleaseId, request: unknown) {
   const row = await tx
     .selectFrom("releases")
-    .innerJoin("apps", "apps.id", "releases.app_id")
     .innerJoin("builds", "builds.id", "releases.build_id")
-    .select(["releases.settings", "releases.origins", "releases.base_settings", "apps.request"])
+    .select(["releases.settings", "releases.origins", "releases.base_settings"])
     .select(["builds.cause", "builds.created_at as askedAt"])
     .where("releases.id", "=", releaseId)
     .executeTakeFirstOrThrow();
   const release = readReleaseSettings(row);
   if (release instanceof Fault) throw release;
-  const { settings } = liveSettings(release, row.request as Readonly<Record<string, unknown>>);
+  const { settings } = liveSettings(release, (request ?? {}) as Readonly<Record<string, unknown>>);
   return { durationSeconds: settings.rollOutDurationSeconds, cause: row.cause, askedAt: row.askedAt };
 }
 

@@ -44,10 +44,7 @@ export class NetworkPool {
     this.#cancelRefill = clock.after(refillPauseMs, () => {
       this.#refilling ??= this.#refill().finally(() => (this.#refilling = null));
     });
-    const routes = readFileSync("/proc/net/route", "utf8");
-    let ready = this.#ready.shift();
-    for (; ready !== undefined && !isRouted(ready.place, routes); ready = this.#ready.shift())
-      closeSync(ready.descriptor);
+    const ready = this.#next();
     if (ready === undefined) return connectNetwork(network, hasServer);
     return { ...ready, setup: hasServer ? redirectToLoopback(ready.place, sandboxFailedCode) : "" };
   }
@@ -58,6 +55,15 @@ export class NetworkPool {
     this.#cancelRefill?.();
     await this.#refilling;
     for (const { descriptor } of this.#ready.splice(0)) closeSync(descriptor);
+  }
+
+  /** The next one whose cable is still there. */
+  #next(): Ready | undefined {
+    for (let ready = this.#ready.shift(); ready !== undefined; ready = this.#ready.shift()) {
+      if (isRouted(ready.place, readFileSync("/proc/net/route", "utf8"))) return ready;
+      closeSync(ready.descriptor);
+    }
+    return undefined;
   }
 
   async #refill(): Promise<void> {
