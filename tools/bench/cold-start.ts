@@ -3,11 +3,11 @@
 // once. The cases take turns, so that other load affects all.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import type { TestContext } from "node:test";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
-import { openGitServer } from "@slipway/server/test/support/git-server.ts";
+import { startGitServer } from "@slipway/server/test/support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
+import { inContext } from "./in-context.ts";
 import { cpuSecondsOf, endedCpuSecondsOf } from "./child.ts";
 
 /** Until the last start was answered, or has ended; `cpuMs`: of all processes that took part. */
@@ -36,13 +36,10 @@ export async function benchColdStart(
   options: { readonly rounds: number },
   print: (line: string) => void,
 ): Promise<ColdStartResult> {
-  const cleanups: (() => unknown)[] = [];
-  const context = { after: (clean: () => unknown) => void cleanups.unshift(clean) } as unknown as TestContext;
-  try {
-    const git = await openGitServer();
-    cleanups.unshift(() => git.close());
+  return await inContext(async (t) => {
+    const git = await startGitServer(t);
     await git.createRepo("bench", "cold", { "main.py": main, "slipway.toml": toml });
-    const platform = await startPlatform(context, { SLIPWAY_GIT_URL: git.urlTemplate });
+    const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
     const appIds: string[] = [];
     for (const name of names) {
       const app = await deploy(platform, { name, gitRepo: "bench/cold" });
@@ -50,9 +47,7 @@ export async function benchColdStart(
       appIds.push(app.appId);
     }
     return await runRounds(new Stage(platform, appIds), { rounds: options.rounds, print });
-  } finally {
-    for (const clean of cleanups) await clean();
-  }
+  });
 }
 
 /** The platform with its apps, and the starts that have answered so far. */

@@ -1,9 +1,9 @@
 // Time from a push to the first answer of the new code, for a change of code only: a real git push to a real git server, whose
 // hook calls a whole platform. Calls go on all the time, so that the app is warm and the first new answer is noticed.
-import type { TestContext } from "node:test";
-import { openGitServer } from "@slipway/server/test/support/git-server.ts";
+import { startGitServer } from "@slipway/server/test/support/git-server.ts";
 import { startPlatform } from "@slipway/server/test/support/platform-process.ts";
 import { answering, openPushedApp, type PushedApp } from "@slipway/server/test/support/pushed-app.ts";
+import { inContext } from "./in-context.ts";
 import { median } from "./report.ts";
 
 /** Milliseconds of one round, by what was waited for; the parts add up to the total. */
@@ -28,14 +28,11 @@ export async function benchPush(
   options: { readonly rounds: number },
   print: (line: string) => void,
 ): Promise<readonly PushRound[]> {
-  const cleanups: (() => unknown)[] = [];
-  const context = { after: (clean: () => unknown) => void cleanups.unshift(clean) } as unknown as TestContext;
-  try {
-    const server = await openGitServer();
-    cleanups.unshift(() => server.close());
+  return await inContext(async (t) => {
+    const server = await startGitServer(t);
     const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0" };
-    const platform = await startPlatform(context, settings);
-    const app = await openPushedApp(context, { platform, server, statuses: [] }, { repo: "pushed" });
+    const platform = await startPlatform(t, settings);
+    const app = await openPushedApp(t, { platform, server, statuses: [] }, { repo: "pushed" });
     await app.clone.commit({ "slipway.toml": toml });
     const rounds: PushRound[] = [];
     for (let round = 0; round <= options.rounds; round++) {
@@ -47,10 +44,7 @@ export async function benchPush(
       print(`round ${round}: ${partsOf(measured)}`);
     }
     return rounds;
-  } finally {
-    // Some are added while others run.
-    for (let clean = cleanups.shift(); clean !== undefined; clean = cleanups.shift()) await clean();
-  }
+  });
 }
 
 type Delivery = { readonly buildId: string; readonly receivedAt: string; readonly decidedAt: string };

@@ -1,10 +1,10 @@
 // What callers notice of a roll-out: latencies before it, while the new release is built, and while the calls move to it in five
 // steps, through a whole platform with its sandbox. Calls are sent at their times, whether earlier ones are answered or not.
-import type { TestContext } from "node:test";
 import { deploy } from "@slipway/server/test/support/examples.ts";
-import { openGitServer } from "@slipway/server/test/support/git-server.ts";
+import { startGitServer } from "@slipway/server/test/support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
+import { inContext } from "./in-context.ts";
 import { AppCaller, type TimedCall } from "./open-loop.ts";
 import { machine, median } from "./report.ts";
 
@@ -22,17 +22,14 @@ const settings = { replicaConcurrency: 20, maxReplicaCount: 4, rollOutDurationSe
 
 /** Runs `rounds` roll-outs after one that warms caches; prints as it goes. */
 export async function benchRollOut(options: RollOutOptions, print: (line: string) => void): Promise<readonly Part[]> {
-  const cleanups: (() => unknown)[] = [];
-  const context = { after: (clean: () => unknown) => void cleanups.unshift(clean) } as unknown as TestContext;
-  try {
-    const git = await openGitServer();
-    cleanups.unshift(() => git.close());
+  return await inContext(async (t) => {
+    const git = await startGitServer(t);
     await git.createRepo("bench", "rolled", { "main.py": mainOf(0), "slipway.toml": toml });
-    const platform = await startPlatform(context, { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0" });
+    const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0" });
     const app = await deploy(platform, { name: "rolled", gitRepo: "bench/rolled", ...settings });
     if (app.status !== "success") throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
     const caller = new AppCaller(platform, "rolled");
-    cleanups.unshift(() => caller.close());
+    t.after(() => caller.close());
     const parts: Part[] = [];
     for (let round = 0; round <= options.rounds; round++) {
       await git.push("bench", "rolled", { "main.py": mainOf(round + 1) });
@@ -45,9 +42,7 @@ export async function benchRollOut(options: RollOutOptions, print: (line: string
       name,
       calls: parts.filter((part) => part.name === name).flatMap(({ calls }) => calls),
     }));
-  } finally {
-    for (const clean of cleanups) await clean();
-  }
+  });
 }
 
 async function runRound(

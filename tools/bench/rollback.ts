@@ -2,11 +2,11 @@
 // platform with its sandbox, while callers call all the time. No replica of the old release is left when it is sent.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import type { TestContext } from "node:test";
 import { deploy } from "@slipway/server/test/support/examples.ts";
-import { openGitServer } from "@slipway/server/test/support/git-server.ts";
+import { startGitServer } from "@slipway/server/test/support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
+import { inContext } from "./in-context.ts";
 import { machine, median } from "./report.ts";
 
 export type RollbackResult = {
@@ -31,13 +31,10 @@ export async function benchRollback(
   options: { readonly rounds: number },
   print: (line: string) => void,
 ): Promise<RollbackResult> {
-  const cleanups: (() => unknown)[] = [];
-  const context = { after: (clean: () => unknown) => void cleanups.unshift(clean) } as unknown as TestContext;
-  try {
-    const git = await openGitServer();
-    cleanups.unshift(() => git.close());
+  return await inContext(async (t) => {
+    const git = await startGitServer(t);
     await git.createRepo("bench", "back", { "main.py": mainOf(1), "slipway.toml": toml });
-    const platform = await startPlatform(context, { SLIPWAY_GIT_URL: git.urlTemplate });
+    const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate });
     const app = await deploy(platform, { name: "back", gitRepo: "bench/back" });
     if (app.status !== "success") throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
     await git.push("bench", "back", { "main.py": mainOf(2) });
@@ -46,9 +43,7 @@ export async function benchRollback(
     const isLive = async (): Promise<boolean> => (await get<{ liveRelease: number }>(platform, path)).liveRelease === 2;
     await until("the second release is live", isLive, { deadlineMs: 60_000 });
     return await runRounds(platform, { path, rounds: options.rounds, print });
-  } finally {
-    for (const clean of cleanups) await clean();
-  }
+  });
 }
 
 /** The section of the document, in Markdown. */

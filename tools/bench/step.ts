@@ -1,10 +1,10 @@
 // A step from nothing to many calls per second, through a whole platform with its sandbox to an app at zero replicas: how long
 // callers wait, and how many replicas come. Calls are sent at their times, whether earlier ones are answered or not.
-import type { TestContext } from "node:test";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
-import { openGitServer } from "@slipway/server/test/support/git-server.ts";
+import { startGitServer } from "@slipway/server/test/support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
+import { inContext } from "./in-context.ts";
 import { AppCaller } from "./open-loop.ts";
 import { median } from "./report.ts";
 
@@ -36,19 +36,16 @@ const toml = `[cerebrium.deployment]\npython_version = "3.11"\n`;
 
 /** Runs `rounds` steps of `seconds`; prints as it goes. */
 export async function benchStep(options: StepOptions, print: (line: string) => void): Promise<StepResult> {
-  const cleanups: (() => unknown)[] = [];
-  const context = { after: (clean: () => unknown) => void cleanups.unshift(clean) } as unknown as TestContext;
-  try {
-    const git = await openGitServer();
-    cleanups.unshift(() => git.close());
+  return await inContext(async (t) => {
+    const git = await startGitServer(t);
     await git.createRepo("bench", "step", { "main.py": main, "slipway.toml": toml });
     // The line must hold what comes during a cold start of a busy machine.
     const line = { SLIPWAY_LINE_LENGTH: String(options.rate * 10) };
-    const platform = await startPlatform(context, { SLIPWAY_GIT_URL: git.urlTemplate, ...line });
+    const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...line });
     const app = await deploy(platform, { name: "step", gitRepo: "bench/step", ...stepSettings });
     if (app.status !== "success") throw new Error(`the app's build ended with ${app.status}\n${app.log}`);
     const caller = new Caller(platform, app.appId);
-    cleanups.unshift(() => caller.close());
+    t.after(() => caller.close());
     const steps: Step[] = [];
     for (let round = 0; round <= options.rounds; round++) {
       const step = await caller.step(options);
@@ -57,9 +54,7 @@ export async function benchStep(options: StepOptions, print: (line: string) => v
       if (round > 0) steps.push(step);
     }
     return { steps, reachable: await caller.closedLoop(options.seconds) };
-  } finally {
-    for (const clean of cleanups) await clean();
-  }
+  });
 }
 
 class Caller extends AppCaller {
