@@ -21,6 +21,7 @@ const steps: readonly Step[] = [
   { name: "interfaces", command: tool("interfaces", "--check"), remedy: "node tools/interfaces.ts --write" },
   { name: "settings", command: tool("settings", "--check"), remedy: "node tools/settings.ts --write" },
   { name: "openapi", command: tool("openapi", "--check"), remedy: "node tools/openapi.ts --write" },
+  { name: "fields", command: tool("fields", "--check"), remedy: "node tools/fields.ts --write" },
   { name: "schema", command: tool("schema", "--check"), remedy: "node tools/schema.ts --write" },
 ];
 

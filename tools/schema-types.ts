@@ -1,4 +1,4 @@
-// Generates tables.ts: the type of each table for Kysely. A removed column, an invalid state or an id of the wrong kind then
+// Generates tables.ts: the types of all tables for Kysely. A removed column, an invalid state or an id of the wrong kind then
 // fails the type check.
 import type { Catalog, Column, Table } from "./schema-catalog.ts";
 
@@ -44,6 +44,9 @@ const brandOfColumn: Readonly<Record<string, string>> = {
   replay_of: "GitDeliveryId",
 };
 
+/** As everywhere in the repository. */
+const lineLength = 120;
+
 const typeOf: Readonly<Record<string, string>> = {
   text: "string",
   uuid: "string",
@@ -62,19 +65,24 @@ const typeOf: Readonly<Record<string, string>> = {
 
 /** The text of tables.ts. Throws for an unknown column type. */
 export function tableTypes(catalog: Catalog): string {
-  const tables = catalog.tables.map(
-    (table) =>
-      `export type ${typeName(table)} = {\n${table.columns.map((column) => `  ${column.name}: ${columnType(table, column)};\n`).join("")}};\n`,
-  );
-  const all = catalog.tables.map((table) => `  ${table.name}: ${typeName(table)};\n`).join("");
+  const tables = catalog.tables.map((table) => {
+    const columns = table.columns.map((column) => `${column.name}: ${columnType(table, column)};`);
+    return filled([`${table.name}: {`, ...columns, "};"]);
+  });
   const ids = [...new Set([...Object.values(brandOfTable), ...Object.values(brandOfColumn)])].sort();
   const used = ids.filter((id) => tables.some((table) => new RegExp(`\\b${id}\\b`).test(table)));
-  return `${head(used)}\n${tables.join("\n")}\n/** Every table. */\nexport type Tables = {\n${all}};\n`;
+  return `${head(used)}\n/** The columns of every table. */\nexport type Tables = {\n${tables.join("")}};\n`;
 }
 
-function typeName(table: Table): string {
-  const words = table.name.split("_").map((word) => word.charAt(0).toUpperCase() + word.slice(1));
-  return `${words.join("")}Table`;
+/** A table as a paragraph: with a line for each column, the file would be long and say no more. */
+function filled(parts: readonly string[]): string {
+  const lines: string[] = [];
+  for (const part of parts) {
+    const line = lines.at(-1);
+    if (line !== undefined && line.length + part.length < lineLength) lines[lines.length - 1] = `${line} ${part}`;
+    else lines.push(`${line === undefined ? "  " : "    "}${part}`);
+  }
+  return lines.map((line) => `${line}\n`).join("");
 }
 
 function columnType(table: Table, column: Column): string {

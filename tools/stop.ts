@@ -3,6 +3,7 @@
 // nothing the second time.
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { chooseDriver } from "@slipway/server/src/drivers/choose-driver.ts";
 import { openDriver } from "@slipway/server/src/drivers/open.ts";
 import { CannotStart } from "@slipway/server/src/lib/cannot-start.ts";
 import { systemClock as clock } from "@slipway/server/src/lib/clock.ts";
@@ -98,7 +99,9 @@ async function endReplicas(
 ): Promise<void> {
   const { instanceId } = lock;
   const paths = dataPaths(config.dataDir);
-  const { driver } = await openDriver({ ...config, paths }, { instanceId, lifecycle, log, clock });
+  const settings = { ...config, paths };
+  const name = await chooseDriver(settings, { log, usedBefore: () => Promise.resolve("process") });
+  const { driver } = await openDriver({ ...settings, driver: name }, { instanceId, lifecycle, log, clock });
   // Nobody stores lines now: the driver keeps them for the next platform, which also records the ends.
   const closing = Promise.withResolvers<void>();
   closing.promise.catch(() => undefined);

@@ -1,13 +1,16 @@
 // `npm test`: runs all tests once. Prepares the machine, starts one database for all files, runs node's tests and in parallel
 // those of the Python runtime, and fails when the run leaves processes, files or databases behind.
 // `npm test -- server/test/foo.test.ts` runs one file; options such as --test-name-pattern=… are passed to node.
-// With SLIPWAY_TEST_COMPLETE=1, as in .ci/run, it runs all cases where it normally draws some (see drawn-cases.ts), tests the
-// Python runtime with every installed Python, and fails without Chromium or Python instead of skipping tests that need them.
+// With SLIPWAY_TEST_COMPLETE=1, as in .ci/run, it runs all cases and files where it normally draws some (see drawn-cases.ts and
+// drawn-files.ts), tests the Python runtime with every installed Python, and fails without Chromium or Python instead of
+// skipping tests that need them.
 import { join } from "node:path";
 import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
 import { makePipSeed } from "@slipway/server/test/support/pip-seed.ts";
+import { engineServiceVariable } from "@slipway/server/test/support/docker-engine.ts";
 import { testDatabaseVariable } from "@slipway/server/test/support/test-server.ts";
 import { startRunServer, type RunServer } from "./testing/databases.ts";
+import { startEngineService, type EngineService } from "./testing/engine.ts";
 import { makeRunFolder, type RunFolder } from "./testing/leftovers.ts";
 import { prepareMachine } from "./testing/machine.ts";
 import { runNodeTests, type Outcome } from "./testing/node-tests.ts";
@@ -34,13 +37,15 @@ const nothing: PythonOutcome = { ok: true, output: "" };
 const ending = new AbortController();
 
 /** One line for each thing that the tests left behind. Ends processes that still run, by id. */
-async function leftovers(folder: RunFolder, server: RunServer): Promise<string[]> {
+async function leftovers(folder: RunFolder, server: RunServer, engine: EngineService): Promise<string[]> {
   const databases = await server.databasesLeft();
   await server.stop();
+  const onEngine = await engine.stop();
   const processes = folder.processesLeft();
   for (const { pid } of processes) process.kill(pid, "SIGKILL");
   return [
     ...databases.map((name) => `left behind: the database ${name}`),
+    ...onEngine.map((name) => `left behind: ${name}`),
     ...processes.map(({ pid, command }) => `left behind: process ${pid}: ${command}`),
     ...folder.filesLeft().map((name) => `left behind: ${join(folder.path, name)}`),
   ];
@@ -49,6 +54,8 @@ async function leftovers(folder: RunFolder, server: RunServer): Promise<string[]
 async function main(parameters: readonly string[]): Promise<boolean> {
   const options = parameters.filter((one) => one.startsWith("-"));
   const files = parameters.filter((one) => !one.startsWith("-"));
+  /** Whoever names tests finds them in every file. */
+  const isWhole = files.length === 0 && !options.some((one) => one.startsWith("--test-name-pattern"));
   const missing = prepareMachine(print);
   if (isComplete && missing.length > 0) {
     print(`✖ Nothing may be skipped here, but ${missing.join(" and ")} cannot be had: install it, or run npm test.`);
@@ -61,18 +68,25 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   // Each test file and each platform is a separate process, and compiling the same code again takes over half of its start.
   process.env["NODE_COMPILE_CACHE"] ??= join(projectDir, "node_modules/.cache/compiled");
   let server: RunServer | undefined;
+  let engine: EngineService | undefined;
   try {
     server = await startRunServer();
     process.env[testDatabaseVariable] = server.url;
+    engine = await startEngineService(folder.apart("docker"), { isEager: isWhole, isDemanded: isComplete });
+    process.env[engineServiceVariable] = engine.socketPath;
     // A single file seldom needs pip, and installs it itself.
     if (files.length === 0) process.env[pipSeedVariable] = await makePipSeed(folder.apart("pip"));
     const [outcome, python] = await Promise.all([
-      runNodeTests({ patterns: files.length > 0 ? files : testFiles, options, cwd: projectDir, signal: ending.signal }),
+      runNodeTests({
+        ...{ patterns: files.length > 0 ? files : testFiles, isShort: isWhole && !isComplete },
+        ...{ options, cwd: projectDir, signal: ending.signal },
+      }),
       files.length > 0 ? nothing : runPython(),
     ]);
-    return report(outcome, python, await leftovers(folder, server));
+    return report(outcome, python, await leftovers(folder, server, engine));
   } finally {
     await server?.stop();
+    await engine?.stop();
     folder.remove();
   }
 }
@@ -86,6 +100,7 @@ async function runPython(): Promise<PythonOutcome> {
 /** Prints problems other than failed tests, then the summary, and returns whether everything passed. */
 function report(outcome: Outcome, python: PythonOutcome, left: readonly string[]): boolean {
   for (const line of outcome.skipped) print(`skipped: ${line}`);
+  for (const file of outcome.failed) print(`✖ ${file} failed`);
   for (const line of left) print(`✖ ${line}`);
   if (left.length > 0) print("✖ Each test removes what it makes: register it with t.after().");
   if (!python.ok) print("✖ The tests of the Python runtime failed; see above.");

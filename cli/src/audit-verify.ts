@@ -1,12 +1,12 @@
 // `slipway audit verify`: verifies an exported audit log on any machine, given only the file and the platform's public keys.
 import { createReadStream } from "node:fs";
-import type { Intact, Verdict } from "@slipway/server/src/audit/export/verdict.ts";
-import { verifyExport } from "@slipway/server/src/audit/export/verify-export.ts";
 import { readKeys } from "./audit-keys.ts";
 import { command } from "./command.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 import { jsonOption } from "./table.ts";
+import type { Intact, Verdict } from "./verify/verdict.ts";
+import { verifyExport } from "./verify/verify-export.ts";
 
 const about = `
 Verifies an audit log that was exported as NDJSON: no entry was altered, removed, moved or inserted; with --keys, the

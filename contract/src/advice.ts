@@ -14,8 +14,3 @@ export function missingCompute(asked: readonly string[], present: readonly strin
   const here = present.length === 0 ? "none" : `only ${present.join(", ")}`;
   return `The app requests compute ${asked.join(" or ")}, but this platform has ${here}. Request a compute type that it has: compute (${changeAndBuild}), or hardware.compute in the TOML file. To try the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.`;
 }
-
-/** The same, or null where one of the types is there. */
-export function computeRefusal(asked: readonly string[], present: readonly string[]): string | null {
-  return asked.some((type) => present.includes(type)) ? null : missingCompute(asked, present);
-}

@@ -1,6 +1,7 @@
 // The table of fields of an app: one row for each field of a create request. Validation, TOML parsing, OpenAPI and docs are
 // generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
 import { computeTypes, loadBalancingAlgorithms, logLevels, scalingMetrics } from "./app-choices.ts";
+import { egressField } from "./egress-field.ts";
 import type { Field, FieldChange, ValueOf } from "./field.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
@@ -18,7 +19,7 @@ export const appFields = {
     form: /^[\x20-\x7e]{1,100}$/,
     allowed: "1 to 100 printable ASCII characters",
     default: null,
-    about: "Version of the client that starts the deployment.",
+    about: "Version of the client that starts the deployment; the build log names it.",
   },
   gitRepo: {
     kind: "text",
@@ -47,7 +48,7 @@ export const appFields = {
     form: /^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,499}$/,
     allowed: "an image reference such as debian:bookworm-slim, at most 500 characters",
     default: "debian:bookworm-slim",
-    about: "Base container image.",
+    about: "Base container image. Has its effect with the docker driver; with processes, the build log warns.",
   },
   config_toml: {
     kind: "text",
@@ -84,8 +85,9 @@ export const appFields = {
     toml: "runtime.container_runtime",
     choices: ["v1", "v2"],
     default: null,
-    defaultAbout: "chosen by the driver",
-    about: "Kind of sandbox that replicas run in.",
+    defaultAbout: "the engine's default",
+    about:
+      "Runtime of containers with the docker driver: SLIPWAY_RUNTIME_V1 and SLIPWAY_RUNTIME_V2 say which. Processes have one kind of sandbox, and the build log says so.",
   },
   cooldownPeriodSeconds: {
     kind: "number",
@@ -130,7 +132,8 @@ export const appFields = {
     allowed: "1 to 65536 characters, for example the text of a Docker config file",
     default: null,
     isSecret: true,
-    about: "Credentials for pulling the base image from a private registry; encrypted at rest, never shown again.",
+    about:
+      "Credentials for pulling the base image from a private registry, with the docker driver; encrypted at rest, never shown again.",
   },
   dockerfilePath: {
     kind: "text",
@@ -139,8 +142,10 @@ export const appFields = {
     form: pathForm,
     allowed: pathAllowed,
     default: null,
-    about: "Dockerfile to build from, relative to the app's folder; for runtime custom.",
+    about:
+      "Dockerfile to build from, relative to the app's folder; for runtime custom. Needs the docker driver; others refuse the build.",
   },
+  egressCidrs: egressField,
   entrypoint: {
     kind: "list",
     change: "build",
@@ -258,8 +263,7 @@ export const appFields = {
     change: "live",
     toml: null,
     default: true,
-    about:
-      "True: a build goes on from the app's last checkout and reuses its packages, and what an earlier build of the same made; false: it starts clean.",
+    about: "True: a build goes on from the app's last checkout, packages and results; false: it starts clean.",
   },
   port: {
     kind: "integer",

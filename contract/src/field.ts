@@ -51,11 +51,13 @@ type ChoiceField = Common & {
 type ListField = Common & {
   readonly kind: "list";
   readonly choices?: readonly string[];
+  /** Its elements are ranges of addresses. */
+  readonly areRanges?: true;
   readonly lengthMin: number;
   readonly lengthMax: number;
   readonly isSingleAllowed: boolean;
   readonly isUnique: boolean;
-  readonly default: readonly string[];
+  readonly default: readonly string[] | null;
 };
 
 /** A list of distinct whole numbers. */
@@ -151,13 +153,17 @@ function allowedNumber(field: NumberField): string {
 }
 
 function listSchema(field: ListField): z.ZodType {
-  const element =
-    field.choices === undefined ? z.string().max(elementLengthMax).refine(isPlainText) : z.enum(field.choices);
+  const element = elementSchema(field);
   let list = z.array(element).min(field.lengthMin).max(field.lengthMax);
   if (field.isUnique) list = list.refine((values) => new Set(values).size === values.length);
   // The length is checked first: a list of a million invalid elements would give a million errors.
   const bounded = z.array(z.unknown()).max(field.lengthMax).pipe(list);
   return field.isSingleAllowed ? z.union([element, bounded]) : bounded;
+}
+
+function elementSchema({ choices, areRanges }: ListField): z.ZodType {
+  if (choices !== undefined) return z.enum(choices);
+  return areRanges === true ? z.union([z.cidrv4(), z.cidrv6()]) : z.string().max(elementLengthMax).refine(isPlainText);
 }
 
 function integersSchema({ min, max, lengthMax }: IntegersField): z.ZodType {
@@ -167,6 +173,7 @@ function integersSchema({ min, max, lengthMax }: IntegersField): z.ZodType {
 
 function allowedList(field: ListField): string {
   const max = field.lengthMax;
+  if (field.areRanges === true) return `a list of at most ${max} ranges of addresses such as 203.0.113.0/24`;
   if (field.choices === undefined) return `a list of at most ${max} strings`;
   const once = field.isUnique ? ", none of them twice" : "";
   return `one of ${field.choices.join(", ")}, or a list of ${field.lengthMin} to ${max} of these${once}`;

@@ -1,7 +1,6 @@
 // Generates docs/app-settings.md from the table of fields; `tools/openapi.ts` writes it.
 import { appFields, fieldNames } from "./app-fields.ts";
 import { allowedText, type Field } from "./field.ts";
-import { fieldsWithoutEffect } from "./fields-without-effect.ts";
 
 const start = `# Settings of an app
 
@@ -59,7 +58,7 @@ const end = `
 |---|---|
 | \`deployment.pre_build_commands\` | Shell commands that run before anything is installed. |
 | \`deployment.shell_commands\` | Shell commands that run after the code is in place. |
-| \`dependencies.pip\`, \`.apt\`, \`.conda\` | Tables of name = "version": \`"latest"\`, \`"*"\` and \`""\` mean any version; \`"1.2"\` means exactly that version; \`">=1.2"\` is used as it is. |
+| \`dependencies.pip\`, \`.apt\`, \`.conda\` | Tables of name = "version": \`"latest"\`, \`"*"\` and \`""\` mean any version; \`"1.2"\` means exactly that version; \`">=1.2"\` is used as it is. Packages of apt and conda are installed by the docker driver only. |
 | \`dependencies.paths.pip\`, \`.apt\`, \`.conda\` | A file in the app's folder that lists the packages, instead of the table. |
 | \`deployment.include\`, \`deployment.exclude\` | Accepted but ignored: an app that is linked to a repository has all files of its folder. |
 
@@ -70,10 +69,7 @@ single string; a string, or a list with one element, is split into words as in a
 /** The whole page. */
 export function fieldsPage(): string {
   const rows = fieldNames.map((name) => row(name, appFields[name]));
-  const idle = Object.entries(fieldsWithoutEffect).map(([name, reason]) => `| \`${name}\` | ${reason} |`);
-  const idleHead =
-    "\n## Fields without effect yet\n\nThey are validated, stored and shown.\n\n| field | reason |\n|---|---|\n";
-  return `${start}${rows.join("\n")}\n${idleHead}${idle.join("\n")}\n${end}`;
+  return `${start}${rows.join("\n")}\n${end}`;
 }
 
 function row(name: string, field: Field): string {

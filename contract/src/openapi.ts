@@ -2,9 +2,7 @@
 // server serves it.
 import { z } from "zod";
 import { faultAnswer } from "./answers.ts";
-import { appFields } from "./app-fields.ts";
 import { allowedText, fieldSchema, numberForm, type Field } from "./field.ts";
-import { fieldsWithoutEffect } from "./fields-without-effect.ts";
 import type { BodyShape, Route } from "./route.ts";
 import { routeIds, routes } from "./routes.ts";
 
@@ -97,7 +95,7 @@ function queryParameters(query: Readonly<Record<string, Field>>): Json[] {
     name,
     in: "query",
     required: false,
-    description: fieldText(name, field),
+    description: fieldText(field),
     schema: fieldJson(field),
   }));
 }
@@ -117,7 +115,7 @@ function requestBody(body: BodyShape, takesForm: boolean): Json {
           properties: Object.fromEntries(
             Object.entries(body.fields).map(([name, field]) => [
               name,
-              { description: fieldText(name, field), ...bodyField(field, body.areNullable === true) },
+              { description: fieldText(field), ...bodyField(field, body.areNullable === true) },
             ]),
           ),
         };
@@ -126,19 +124,12 @@ function requestBody(body: BodyShape, takesForm: boolean): Json {
   return { required: isRequired, content: { "application/json": { schema }, ...asForm } };
 }
 
-function fieldText(name: string, field: Field): string {
+function fieldText(field: Field): string {
   const notes = [field.about, `Allowed: ${allowedText(field)}.`];
   if (field.defaultAbout !== undefined) notes.push(`Default: ${field.defaultAbout}.`);
   if (field.change !== undefined) notes.push(`Change: ${field.change}.`);
   if (field.toml !== null) notes.push(`In TOML: \`cerebrium.${field.toml}\`.`);
-  const why = Object.hasOwn(appFields, name) ? noEffect(name) : undefined;
-  if (why !== undefined) notes.push(`No effect yet: ${why}`);
   return notes.join(" ");
-}
-
-function noEffect(name: string): string | undefined {
-  const reasons: Readonly<Record<string, string>> = fieldsWithoutEffect;
-  return Object.hasOwn(reasons, name) ? reasons[name] : undefined;
 }
 
 function bodyField(field: Field, isNullable: boolean): Json {

@@ -7,6 +7,7 @@ import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
 import { gitRoutes } from "./git-routes.ts";
 import { appLogQuery, buildLogQuery, changeQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
+import { hardwareRoutes } from "./hardware-routes.ts";
 import { lifecycleRoutes } from "./lifecycle-routes.ts";
 import { passwordRoutes } from "./password-routes.ts";
 import { peopleRoutes } from "./people-routes.ts";
@@ -138,6 +139,7 @@ export const routes = {
     status: 200,
     answer: answers.containerList,
   },
+  ...hardwareRoutes,
   ...lifecycleRoutes,
   ...gitRoutes,
   ...projectRoutes,

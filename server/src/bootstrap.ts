@@ -14,8 +14,7 @@ import { renameSafely, writeFileSafely } from "#lib/write-file.ts";
 import { findProject, createPerson, createProject } from "#accounts/projects.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
-import { platformActor, type By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { platformActor, record, type By } from "#audit/record.ts";
 import type { Db, Tx } from "#store/database.ts";
 
 /** What `bootstrap.json` holds; scripts outside the platform read it. */

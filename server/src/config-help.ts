@@ -1,4 +1,4 @@
-// Describes the settings, from their table: for `--help` and for docs/settings.md.
+// Describes the settings, from their table: for `--help`; tools/settings.ts makes docs/settings.md with the same words.
 import { settingTable, type Setting } from "./config-table.ts";
 
 /** Terminal width in columns that `--help` is laid out for. */
@@ -47,30 +47,6 @@ export function helpText(): string {
     "Settings are environment variables; an empty value counts as unset:",
     "",
     ...settings,
-  ].join("\n");
-}
-
-/** The content of docs/settings.md. */
-export function settingsPage(): string {
-  const rows = Object.entries(settingTable as Record<string, Setting>).map(([name, setting]) => {
-    const cells = [`\`${name}\``, settingAllowedText(setting), `\`${defaultText(setting)}\``, setting.about];
-    return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  });
-  return [
-    "# Settings",
-    "",
-    "<!-- Made by tools/settings.ts from server/src/config-table.ts. Change it there, then: node tools/settings.ts --write -->",
-    "",
-    "Slipway is configured with environment variables. Each has a working default; an empty value counts as unset. The",
-    "platform does not start if a SLIPWAY_ variable is not in this table or has an invalid value; the message says what is allowed.",
-    "",
-    "| variable | allowed | default | description |",
-    "|---|---|---|---|",
-    ...rows,
-    "",
-    "Variables that tools look for are passed on to git, pip and builds: `PATH`, `HTTPS_PROXY`, `NO_PROXY`, `PIP_*`, `UV_*`,",
-    "`SSL_CERT_FILE`, `PYENV_ROOT` and the like. Nothing else from the platform's environment reaches an app.",
-    "",
   ].join("\n");
 }
 

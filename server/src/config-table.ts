@@ -16,368 +16,197 @@ export type Setting = {
   readonly about: string;
 };
 
+const row = (kind: SettingKind, value: string | null, rest: Pick<Setting, "min" | "max" | "choices"> = {}) => ({
+  about: (about: string): Setting => ({ kind, default: value, ...rest, about }),
+});
+const text = (value: string | null) => row("text", value);
+const word = (value: string | null) => row("word", value);
+const boolean = (value: string) => row("boolean", value);
+const url = (value: string | null) => row("url", value);
+const list = (value: string) => row("list", value);
+const secret = (value: null) => row("secret", value);
+const integer = (value: string | null, min: number, max: number) => row("integer", value, { min, max });
+const choice = (value: string | null, choices: readonly string[]) => row("choice", value, { choices });
+
 /** Every setting by the name of its environment variable, in the order of the documentation. */
 export const settingTable = {
-  SLIPWAY_HOST: { kind: "word", default: "127.0.0.1", about: "Address to listen on." },
-  SLIPWAY_PORT: {
-    kind: "integer",
-    default: "7070",
-    min: 0,
-    max: 65535,
-    about: "Port for everything: management API, app calls, dashboard; 0 picks any free port.",
-  },
-  SLIPWAY_PUBLIC_URL: {
-    kind: "url",
-    default: null,
-    about:
-      "URL at which users reach the platform, if it is behind a proxy or a host name; default: built from host and port.",
-  },
-  SLIPWAY_TRUSTED_PROXIES: {
-    kind: "list",
-    default: "",
-    about:
-      "Addresses and ranges (CIDR, separated by commas) of proxies in front of the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and passed on to apps, so each proxy must set these or append to them. Without this setting, everything that comes through a proxy counts as one address, and as http.",
-  },
-  SLIPWAY_APP_PAGES_HOST: {
-    kind: "word",
-    default: null,
-    about:
-      "A second host name, under which nobody signs in to the dashboard: pages of apps run there without restrictions. Under any other name, browsers sandbox them (Content-Security-Policy: sandbox), because they would share the dashboard's sign-in.",
-  },
-  SLIPWAY_DATA_DIR: {
-    kind: "text",
-    default: ".slipway",
-    about:
-      "Folder for the embedded database, keys, builds and replicas; relative to the folder in which the platform is started.",
-  },
-  SLIPWAY_DATABASE_URL: {
-    kind: "secret",
-    default: null,
-    about:
-      "URL of a PostgreSQL database (15 or newer) that no other platform uses; default: an embedded database in the data folder.",
-  },
-  SLIPWAY_DATABASE_CONNECTIONS: {
-    kind: "integer",
-    default: "10",
-    min: 2,
-    max: 200,
-    about: "Maximum number of database connections.",
-  },
-  SLIPWAY_DRIVER: {
-    kind: "choice",
-    default: null,
-    choices: ["process", "docker", "kubernetes"],
-    about:
-      "Driver that runs replicas; default: docker if an engine answers and this version has that driver, otherwise process.",
-  },
-  SLIPWAY_APP_NETWORK: {
-    kind: "choice",
-    default: "auto",
-    choices: ["auto", "own", "shared"],
-    about:
-      "Network of replicas and builds that run as processes. own: each has its own network, which reaches only the internet and the platform; this needs root and the programs ip and nft, otherwise the platform refuses to start. shared: all use the host's network. auto: own where possible.",
-  },
-  SLIPWAY_APP_NETWORK_ALLOW: {
-    kind: "list",
-    default: "",
-    about:
-      "Private IPv4 addresses and ranges (CIDR, separated by commas) that apps may reach from their own networks, such as 10.1.0.0/16 or an address of this machine.",
-  },
-  SLIPWAY_APP_NAME_SERVERS: {
-    kind: "list",
-    default: "",
-    about:
-      "IPv4 addresses of DNS servers for apps that have their own networks, separated by commas; default: those of this machine that are not on its loopback address.",
-  },
-  SLIPWAY_GIT_URL: {
-    kind: "text",
-    default: "https://github.com/{owner}/{repo}.git",
-    about: "URL template that repositories are cloned from: http, https, ssh or file, with {owner} and {repo}.",
-  },
-  SLIPWAY_GIT_TIMEOUT_SECONDS: {
-    kind: "integer",
-    default: "300",
-    min: 1,
-    max: 3600,
-    about: "Timeout for fetching a repository.",
-  },
-  SLIPWAY_GIT_SIZE_MB: {
-    kind: "integer",
-    default: "2048",
-    min: 1,
-    max: 1_000_000,
-    about: "Maximum size of a fetched repository, in MB.",
-  },
-  SLIPWAY_GIT_POLL_SECONDS: {
-    kind: "integer",
-    default: "60",
-    min: 0,
-    max: 86400,
-    about:
-      "How often the branches of apps are checked for new commits where no hook reports pushes; apps whose hook has worked are checked every hour. 0: never.",
-  },
-  SLIPWAY_BUILD_TIMEOUT_SECONDS: {
-    kind: "integer",
-    default: "3600",
-    min: 10,
-    max: 86400,
-    about: "Build timeout, from the start of the build until the first replica is started.",
-  },
-  SLIPWAY_BUILDS_AT_ONCE: {
-    kind: "integer",
-    default: "2",
-    min: 1,
-    max: 64,
-    about:
-      "How many builds run at the same time; builds that only wait for their app to start do not count. With two or more, one project leaves a slot to others once there is another project.",
-  },
-  SLIPWAY_RELEASES_KEPT: {
-    kind: "integer",
-    default: "10",
-    min: 1,
-    max: 1000,
-    about:
-      "How many releases of an app that took calls can be started again, the live one included: a rollback needs no build. What older ones were made of is deleted.",
-  },
-  SLIPWAY_STORAGE_LIMIT_GB: {
-    kind: "integer",
-    default: null,
-    min: 1,
-    max: 1_000_000,
-    about:
-      "Maximum size of a project's /persistent-storage, in GB; replicas that exceed it and keep growing it are ended. Default: no limit except the reserved disk space.",
-  },
-  SLIPWAY_REPLICA_DISK_GB: {
-    kind: "integer",
-    default: null,
-    min: 1,
-    max: 1_000_000,
-    about:
-      "Maximum that a replica (next to its code, in its home folder and /tmp) or a build may write to the disk, in GB; one that writes more is ended. Default: no limit except the reserved disk space.",
-  },
-  SLIPWAY_DISK_RESERVE_MB: {
-    kind: "integer",
-    default: null,
-    min: 16,
-    max: 1_000_000,
-    about:
-      "Disk space reserved for the platform, in MB, half of it as a file in the data folder. With less free space, nothing is built, and replicas and builds that fill the disk are ended. Default: 5 % of the disk, at most 2000.",
-  },
-  SLIPWAY_LINE_LENGTH: {
-    kind: "integer",
-    default: "1000",
-    min: 1,
-    max: 1_000_000,
-    about: "Queue length: how many calls of one app may wait for a replica; further calls are answered 503.",
-  },
-  SLIPWAY_BODY_LIMIT_MB: {
-    kind: "integer",
-    default: "512",
-    min: 1,
-    max: 100_000,
-    about: "Maximum body size of a call to an app, in MB; larger bodies are answered 413.",
-  },
-  SLIPWAY_ASYNC_BODY_LIMIT_MB: {
-    kind: "integer",
-    default: "16",
-    min: 1,
-    max: 256,
-    about:
-      "Maximum body size of a call with async=true, in MiB; the body is kept until it has run. Larger bodies are answered 413.",
-  },
-  SLIPWAY_RESULT_LIMIT_MB: {
-    kind: "integer",
-    default: "16",
-    min: 1,
-    max: 256,
-    about: "Maximum size of an async run's answer that is kept, or of an answer sent to a webhook, in MiB.",
-  },
-  SLIPWAY_RESULT_RETENTION_DAYS: {
-    kind: "integer",
-    default: "7",
-    min: 1,
-    max: 3650,
-    about: "How long results of async runs, and requests of failed ones, are kept, in days.",
-  },
-  SLIPWAY_RUN_RETENTION_DAYS: {
-    kind: "integer",
-    default: "30",
-    min: 1,
-    max: 3650,
-    about: "How long runs, calls and webhook deliveries are listed, in days.",
-  },
-  SLIPWAY_RUNS_AT_ONCE: {
-    kind: "integer",
-    default: "2000",
-    min: 10,
-    max: 100_000,
-    about: "How many async runs wait for a replica or run at the same time; all others wait in the database.",
-  },
-  SLIPWAY_WEBHOOKS_AT_ONCE: {
-    kind: "integer",
-    default: "256",
-    min: 1,
-    max: 10_000,
-    about: "How many webhook deliveries are in progress at the same time.",
-  },
-  SLIPWAY_DEPLOYS_PER_MINUTE: {
-    kind: "integer",
-    default: "60",
-    min: 1,
-    max: 100_000,
-    about: "Rate limit: how many apps a project may create per minute; more are answered 429.",
-  },
-  SLIPWAY_PRICES_FILE: {
-    kind: "text",
-    default: null,
-    about:
-      "TOML file with the price per second of each compute type, core and GB, by pool and valid-from time; default: built-in prices.",
-  },
-  SLIPWAY_METERING_SECONDS: {
-    kind: "integer",
-    default: "60",
-    min: 1,
-    max: 3600,
-    about: "How often usage is metered; it appears in the ledger after at most ten times this interval.",
-  },
-  SLIPWAY_PLANS_FILE: {
-    kind: "text",
-    default: null,
-    about: "TOML file with the plans that projects can have; default: one plan, self-hosted, without limits.",
-  },
-  SLIPWAY_FAILED_TOKENS_PER_MINUTE: {
-    kind: "integer",
-    default: "100",
-    min: 1,
-    max: 1_000_000,
-    about:
-      "Rate limit: how many invalid tokens one address may send per minute; after that, unknown tokens are answered 429. Raise it if many clients share one address, as behind a proxy.",
-  },
-  SLIPWAY_PROVIDERS: {
-    kind: "list",
-    default: "aws,crusoe,nebius,local",
-    about:
-      "Identifiers allowed in the field provider; until pools are configured, this machine represents all of them.",
-  },
-  SLIPWAY_SIMULATE_COMPUTE: {
-    kind: "boolean",
-    default: "false",
-    about: "For development: apps that request a GPU or another accelerator run on the CPU.",
-  },
-  SLIPWAY_LOG_RETENTION_DAYS: {
-    kind: "integer",
-    default: "30",
-    min: 1,
-    max: 3650,
-    about: "How long logs of apps and builds are kept, in days.",
-  },
-  SLIPWAY_AUDIT_RETENTION_DAYS: {
-    kind: "integer",
-    default: "365",
-    min: 1,
-    max: 3650,
-    about: "How long audit log entries are kept and shown, in days.",
-  },
-  SLIPWAY_AUDIT_FORWARD_URL: {
-    kind: "secret",
-    default: null,
-    about: "URL that new audit log entries of all projects are posted to, in batches; it may be on a private network.",
-  },
-  SLIPWAY_AUDIT_FORWARD_SECRET: {
-    kind: "secret",
-    default: null,
-    about: "Secret that signs those batches: whsec_ and 24 to 64 bytes in base64; default: they are not signed.",
-  },
-  SLIPWAY_SECRET_KEY: {
-    kind: "secret",
-    default: null,
-    about:
-      "Key that encrypts secrets at rest: 64 hexadecimal digits. To rotate it, give several, separated by commas: the first encrypts, all decrypt. Default: generated once and kept in the data folder.",
-  },
-  SLIPWAY_WEBHOOK_ALLOW: {
-    kind: "list",
-    default: "",
-    about: "Private address ranges (CIDR, separated by commas) that webhooks may call.",
-  },
-  SLIPWAY_SIGN_UP: {
-    kind: "choice",
-    default: "invited",
-    choices: ["invited", "open"],
-    about:
-      "Who can create an account: only people who were invited to a project, or anyone who proves an email address.",
-  },
-  SLIPWAY_SMTP_URL: {
-    kind: "secret",
-    default: null,
-    about:
-      "Mail server for invitations and password reset links, as smtp://user:password@host:587 or smtps://…; default: no mail is sent.",
-  },
-  SLIPWAY_MAIL_FROM: {
-    kind: "text",
-    default: null,
-    about: "Sender of the platform's mail, such as Slipway <slipway@example.org>; required with SLIPWAY_SMTP_URL.",
-  },
-  SLIPWAY_OIDC_ISSUER: {
-    kind: "url",
-    default: null,
-    about:
-      "Issuer of an OpenID Connect provider for single sign-on; its redirect URL is {public URL}/v2/auth/callback/oidc.",
-  },
-  SLIPWAY_OIDC_CLIENT_ID: { kind: "text", default: null, about: "Client id of the platform at that provider." },
-  SLIPWAY_OIDC_CLIENT_SECRET: {
-    kind: "secret",
-    default: null,
-    about: "Client secret of the platform at that provider.",
-  },
-  SLIPWAY_OIDC_NAME: {
-    kind: "text",
-    default: "Single sign-on",
-    about: "Label of the sign-in button for that provider.",
-  },
-  SLIPWAY_GITHUB_CLIENT_ID: {
-    kind: "text",
-    default: null,
-    about: "Client id of a GitHub OAuth app for sign-in; its callback URL is {public URL}/v2/auth/callback/github.",
-  },
-  SLIPWAY_GITHUB_CLIENT_SECRET: { kind: "secret", default: null, about: "Client secret of that OAuth app." },
-  SLIPWAY_GITHUB_URL: {
-    kind: "url",
-    default: "https://github.com",
-    about: "URL of GitHub: change it for GitHub Enterprise Server.",
-  },
-  SLIPWAY_METRICS_ADDRESS: {
-    kind: "text",
-    default: null,
-    about:
-      "Address and port that serve /metrics for Prometheus, such as 127.0.0.1:9464; an address that other machines can reach also needs a token; default: metrics are off.",
-  },
-  SLIPWAY_METRICS_TOKEN: {
-    kind: "secret",
-    default: null,
-    about:
-      "Bearer token that Prometheus must send: at least 16 letters, digits and -._~+/=; default: no token is needed.",
-  },
-  SLIPWAY_DRAIN_SECONDS: {
-    kind: "integer",
-    default: "30",
-    min: 0,
-    max: 43200,
-    about: "How long running calls may continue after the platform was asked to stop.",
-  },
-  SLIPWAY_REPLICA_EXIT_SECONDS: {
-    kind: "integer",
-    default: "30",
-    min: 1,
-    max: 900,
-    about:
-      "How long a replica without running calls may take to exit after SIGTERM before it is killed; never longer than its app's responseGracePeriodSeconds.",
-  },
-  SLIPWAY_LOG_LEVEL: {
-    kind: "choice",
-    default: "info",
-    choices: ["debug", "info", "warn", "error", "silent"],
-    about: "Minimum severity of messages in the platform's own log.",
-  },
-} as const satisfies Record<string, Setting>;
+  SLIPWAY_HOST: word("127.0.0.1").about("Address to listen on."),
+  SLIPWAY_PORT: integer("7070", 0, 65535).about(
+    "Port for everything: management API, app calls, dashboard; 0 picks any free port.",
+  ),
+  SLIPWAY_PUBLIC_URL: url(null).about(
+    "URL at which users reach the platform, if it is behind a proxy or a host name; default: built from host and port.",
+  ),
+  SLIPWAY_TRUSTED_PROXIES: list("").about(
+    "Addresses and ranges (CIDR, separated by commas) of proxies in front of the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and passed on to apps, so each proxy must set these or append to them. Without this setting, everything that comes through a proxy counts as one address, and as http.",
+  ),
+  SLIPWAY_APP_PAGES_HOST: word(null).about(
+    "A second host name, under which nobody signs in to the dashboard: pages of apps run there without restrictions. Under any other name, browsers sandbox them (Content-Security-Policy: sandbox), because they would share the dashboard's sign-in.",
+  ),
+  SLIPWAY_DATA_DIR: text(".slipway").about(
+    "Folder for the embedded database, keys, builds and replicas; relative to the folder in which the platform is started.",
+  ),
+  SLIPWAY_DATABASE_URL: secret(null).about(
+    "URL of a PostgreSQL database (15 or newer) that no other platform uses; default: an embedded database in the data folder.",
+  ),
+  SLIPWAY_DATABASE_CONNECTIONS: integer("10", 2, 200).about("Maximum number of database connections."),
+  SLIPWAY_DRIVER: choice("auto", ["auto", "process", "docker"]).about(
+    "Driver that runs replicas and builds: process, as processes of this machine, or docker, as containers of an engine on this machine. Apps that one driver has built must be deployed again for the other. auto: the one that was used until now; for a new installation docker where an engine answers and can build images, else process.",
+  ),
+  SLIPWAY_DOCKER_HOST: text("unix:///var/run/docker.sock").about(
+    "Socket of the Docker engine that the docker driver uses.",
+  ),
+  SLIPWAY_DOCKER_CACHE_GB: integer("20", 1, 100_000).about(
+    "How much the Docker engine may keep of earlier steps of builds, in GB.",
+  ),
+  SLIPWAY_RUNTIME_V1: word("runc").about(
+    "OCI runtime of the Docker engine for apps with containerRuntime v1; apps without the field get the engine's default.",
+  ),
+  SLIPWAY_RUNTIME_V2: word("runc").about("The same for apps with containerRuntime v2, such as runsc (gVisor)."),
+  SLIPWAY_DOCKER_BUILD_NETWORK: choice("open", ["open", "closed"]).about(
+    "Network of builds of images, which is the engine's default bridge. closed: private networks, services of this machine and metadata addresses are closed to all containers on it, also to those of others; this needs root and the program nft. open: as the engine has it.",
+  ),
+  SLIPWAY_IMAGE_REGISTRY: text(null).about(
+    "Name in a registry to which images of apps are pushed, such as registry.example.com/apps; default: images stay in the engine.",
+  ),
+  SLIPWAY_IMAGE_REGISTRY_AUTH: secret(null).about(
+    "Credentials for SLIPWAY_IMAGE_REGISTRY: name:password, or a Docker configuration in JSON.",
+  ),
+  SLIPWAY_APP_NETWORK: choice("auto", ["auto", "own", "shared"]).about(
+    "Network of replicas and builds that run as processes. own: each has its own network, which reaches only the internet and the platform; this needs root and the programs ip and nft, otherwise the platform refuses to start. shared: all use the host's network. auto: own where possible.",
+  ),
+  SLIPWAY_APP_NETWORK_ALLOW: list("").about(
+    "Private IPv4 addresses and ranges (CIDR, separated by commas) that apps may reach from their own networks, such as 10.1.0.0/16 or an address of this machine.",
+  ),
+  SLIPWAY_APP_NAME_SERVERS: list("").about(
+    "IPv4 addresses of DNS servers for apps that have their own networks, separated by commas; default: those of this machine that are not on its loopback address.",
+  ),
+  SLIPWAY_GIT_URL: text("https://github.com/{owner}/{repo}.git").about(
+    "URL template that repositories are cloned from: http, https, ssh or file, with {owner} and {repo}.",
+  ),
+  SLIPWAY_GIT_TIMEOUT_SECONDS: integer("300", 1, 3600).about("Timeout for fetching a repository."),
+  SLIPWAY_GIT_SIZE_MB: integer("2048", 1, 1_000_000).about("Maximum size of a fetched repository, in MB."),
+  SLIPWAY_GIT_POLL_SECONDS: integer("60", 0, 86400).about(
+    "How often the branches of apps are checked for new commits where no hook reports pushes; apps whose hook has worked are checked every hour. 0: never.",
+  ),
+  SLIPWAY_BUILD_TIMEOUT_SECONDS: integer("3600", 10, 86400).about(
+    "Build timeout, from the start of the build until the first replica is started.",
+  ),
+  SLIPWAY_BUILDS_AT_ONCE: integer("2", 1, 64).about(
+    "How many builds run at the same time; builds that only wait for their app to start do not count. With two or more, one project leaves a slot to others once there is another project.",
+  ),
+  SLIPWAY_RELEASES_KEPT: integer("10", 1, 1000).about(
+    "How many releases of an app that took calls can be started again, the live one included: a rollback needs no build. What older ones were made of is deleted.",
+  ),
+  SLIPWAY_STORAGE_LIMIT_GB: integer(null, 1, 1_000_000).about(
+    "Maximum size of a project's /persistent-storage, in GB; replicas that exceed it and keep growing it are ended. Default: no limit except the reserved disk space.",
+  ),
+  SLIPWAY_REPLICA_DISK_GB: integer(null, 1, 1_000_000).about(
+    "Maximum that a replica (next to its code, in its home folder and /tmp) or a build may write to the disk, in GB; one that writes more is ended. Default: no limit except the reserved disk space.",
+  ),
+  SLIPWAY_DISK_RESERVE_MB: integer(null, 16, 1_000_000).about(
+    "Disk space reserved for the platform, in MB, half of it as a file in the data folder. With less free space, nothing is built, and replicas and builds that fill the disk are ended. Default: 5 % of the disk, at most 2000.",
+  ),
+  SLIPWAY_LINE_LENGTH: integer("1000", 1, 1_000_000).about(
+    "Queue length: how many calls of one app may wait for a replica; further calls are answered 503.",
+  ),
+  SLIPWAY_BODY_LIMIT_MB: integer("512", 1, 100_000).about(
+    "Maximum body size of a call to an app, in MB; larger bodies are answered 413.",
+  ),
+  SLIPWAY_ASYNC_BODY_LIMIT_MB: integer("16", 1, 256).about(
+    "Maximum body size of a call with async=true, in MiB; the body is kept until it has run. Larger bodies are answered 413.",
+  ),
+  SLIPWAY_RESULT_LIMIT_MB: integer("16", 1, 256).about(
+    "Maximum size of an async run's answer that is kept, or of an answer sent to a webhook, in MiB.",
+  ),
+  SLIPWAY_RESULT_RETENTION_DAYS: integer("7", 1, 3650).about(
+    "How long results of async runs, and requests of failed ones, are kept, in days.",
+  ),
+  SLIPWAY_RUN_RETENTION_DAYS: integer("30", 1, 3650).about(
+    "How long runs, calls and webhook deliveries are listed, in days.",
+  ),
+  SLIPWAY_RUNS_AT_ONCE: integer("2000", 10, 100_000).about(
+    "How many async runs wait for a replica or run at the same time; all others wait in the database.",
+  ),
+  SLIPWAY_WEBHOOKS_AT_ONCE: integer("256", 1, 10_000).about(
+    "How many webhook deliveries are in progress at the same time.",
+  ),
+  SLIPWAY_DEPLOYS_PER_MINUTE: integer("60", 1, 100_000).about(
+    "Rate limit: how many apps a project may create per minute; more are answered 429.",
+  ),
+  SLIPWAY_PRICES_FILE: text(null).about(
+    "TOML file with the price per second of each compute type, core and GB, by pool and valid-from time; default: built-in prices.",
+  ),
+  SLIPWAY_METERING_SECONDS: integer("60", 1, 3600).about(
+    "How often usage is metered; it appears in the ledger after at most ten times this interval.",
+  ),
+  SLIPWAY_PLANS_FILE: text(null).about(
+    "TOML file with the plans that projects can have; default: one plan, self-hosted, without limits.",
+  ),
+  SLIPWAY_FAILED_TOKENS_PER_MINUTE: integer("100", 1, 1_000_000).about(
+    "Rate limit: how many invalid tokens one address may send per minute; after that, unknown tokens are answered 429. Raise it if many clients share one address, as behind a proxy.",
+  ),
+  SLIPWAY_PROVIDERS: list("aws,crusoe,nebius,local").about(
+    "Identifiers allowed in the field provider; without a pools file, this machine represents all of them.",
+  ),
+  SLIPWAY_POOLS_FILE: text(null).about(
+    "TOML file with the pools that replicas run in: provider, region, cores, memory, GPUs and tier of each; default: one pool, this machine, for every provider and region.",
+  ),
+  SLIPWAY_OVERCOMMIT: integer("100", 1, 1000).about(
+    "How many times the cores and the memory of this machine replicas may be promised together; GPUs are promised once. A pools file has its own factors.",
+  ),
+  SLIPWAY_SIMULATE_COMPUTE: boolean("false").about(
+    "For development: apps that request a GPU or another accelerator that is not there run on the CPU.",
+  ),
+  SLIPWAY_LOG_RETENTION_DAYS: integer("30", 1, 3650).about("How long logs of apps and builds are kept, in days."),
+  SLIPWAY_AUDIT_RETENTION_DAYS: integer("365", 1, 3650).about(
+    "How long audit log entries are kept and shown, in days.",
+  ),
+  SLIPWAY_AUDIT_FORWARD_URL: secret(null).about(
+    "URL that new audit log entries of all projects are posted to, in batches; it may be on a private network.",
+  ),
+  SLIPWAY_AUDIT_FORWARD_SECRET: secret(null).about(
+    "Secret that signs those batches: whsec_ and 24 to 64 bytes in base64; default: they are not signed.",
+  ),
+  SLIPWAY_SECRET_KEY: secret(null).about(
+    "Key that encrypts secrets at rest: 64 hexadecimal digits. To rotate it, give several, separated by commas: the first encrypts, all decrypt. Default: generated once and kept in the data folder.",
+  ),
+  SLIPWAY_WEBHOOK_ALLOW: list("").about("Private address ranges (CIDR, separated by commas) that webhooks may call."),
+  SLIPWAY_SIGN_UP: choice("invited", ["invited", "open"]).about(
+    "Who can create an account: only people who were invited to a project, or anyone who proves an email address.",
+  ),
+  SLIPWAY_SMTP_URL: secret(null).about(
+    "Mail server for invitations and password reset links, as smtp://user:password@host:587 or smtps://…; default: no mail is sent.",
+  ),
+  SLIPWAY_MAIL_FROM: text(null).about(
+    "Sender of the platform's mail, such as Slipway <slipway@example.org>; required with SLIPWAY_SMTP_URL.",
+  ),
+  SLIPWAY_OIDC_ISSUER: url(null).about(
+    "Issuer of an OpenID Connect provider for single sign-on; its redirect URL is {public URL}/v2/auth/callback/oidc.",
+  ),
+  SLIPWAY_OIDC_CLIENT_ID: text(null).about("Client id of the platform at that provider."),
+  SLIPWAY_OIDC_CLIENT_SECRET: secret(null).about("Client secret of the platform at that provider."),
+  SLIPWAY_OIDC_NAME: text("Single sign-on").about("Label of the sign-in button for that provider."),
+  SLIPWAY_GITHUB_CLIENT_ID: text(null).about(
+    "Client id of a GitHub OAuth app for sign-in; its callback URL is {public URL}/v2/auth/callback/github.",
+  ),
+  SLIPWAY_GITHUB_CLIENT_SECRET: secret(null).about("Client secret of that OAuth app."),
+  SLIPWAY_GITHUB_URL: url("https://github.com").about("URL of GitHub: change it for GitHub Enterprise Server."),
+  SLIPWAY_METRICS_ADDRESS: text(null).about(
+    "Address and port that serve /metrics for Prometheus, such as 127.0.0.1:9464; an address that other machines can reach also needs a token; default: metrics are off.",
+  ),
+  SLIPWAY_METRICS_TOKEN: secret(null).about(
+    "Bearer token that Prometheus must send: at least 16 letters, digits and -._~+/=; default: no token is needed.",
+  ),
+  SLIPWAY_DRAIN_SECONDS: integer("30", 0, 43200).about(
+    "How long running calls may continue after the platform was asked to stop.",
+  ),
+  SLIPWAY_REPLICA_EXIT_SECONDS: integer("30", 1, 900).about(
+    "How long a replica without running calls may take to exit after SIGTERM before it is killed; never longer than its app's responseGracePeriodSeconds.",
+  ),
+  SLIPWAY_LOG_LEVEL: choice("info", ["debug", "info", "warn", "error", "silent"]).about(
+    "Minimum severity of messages in the platform's own log.",
+  ),
+} satisfies Record<string, Setting>;
 
 export type PlatformSettingName = keyof typeof settingTable;

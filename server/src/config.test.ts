@@ -1,10 +1,11 @@
 // What the settings accept, what they refuse and in which words, and that secrets are not seen.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { describe, test } from "node:test";
 import { inspect } from "node:util";
 import { ConfigRefused, readConfig } from "./config.ts";
-import { helpText, settingsPage } from "./config-help.ts";
+import { helpText } from "./config-help.ts";
 import { settingTable } from "./config-table.ts";
 
 function refusal(environment: Record<string, string>): string {
@@ -23,7 +24,7 @@ describe("what is accepted", () => {
     assert.equal(config.host, "127.0.0.1");
     assert.equal(config.port, 7070);
     assert.equal(config.databaseUrl, null);
-    assert.equal(config.driver, null);
+    assert.equal(config.driver, "auto");
     assert.deepEqual(config.providers, ["aws", "crusoe", "nebius", "local"]);
     assert.deepEqual(config.webhookAllow, []);
     assert.equal(config.simulateCompute, false);
@@ -107,7 +108,7 @@ describe("what is refused", () => {
     assert.ok(!refusal({ SLIPWAY_PUBLIC_URL: "https://a:hidden@s.example" }).includes("hidden"));
   });
   test("a choice that does not exist is refused with those that do", () => {
-    assert.match(refusal({ SLIPWAY_DRIVER: "podman" }), /is "podman", but must be one of process, docker, kubernetes/);
+    assert.match(refusal({ SLIPWAY_DRIVER: "podman" }), /is "podman", but must be one of auto, process, docker/);
     assert.match(refusal({ SLIPWAY_LOG_LEVEL: "trace" }), /must be one of debug, info, warn, error, silent/);
   });
   for (const given of [
@@ -169,9 +170,10 @@ describe("the table", () => {
   });
   test("the help and the page of settings name every setting with its sentence", () => {
     const help = helpText().replace(/\s+/g, " ");
+    const page = readFileSync(new URL("../../docs/settings.md", import.meta.url), "utf8");
     for (const [name, { about }] of Object.entries(settingTable)) {
       assert.ok(help.includes(name) && help.includes(about), name);
-      assert.ok(settingsPage().includes(`| \`${name}\` |`) && settingsPage().includes(about), name);
+      assert.ok(page.includes(`| \`${name}\` |`) && page.includes(about), name);
       assert.match(about, /^[A-Z].*\.$/, `${name} is described in a sentence`);
     }
   });

@@ -2,74 +2,16 @@
 // and bad values, and returns one frozen object.
 import { isIP } from "node:net";
 import { join, resolve } from "node:path";
-import { readAuditForward, type AuditForwardConfig } from "./config-audit.ts";
-import { readMetrics, type MetricsConfig } from "./config-metrics.ts";
-import { readPeople, type PeopleConfig } from "./config-people.ts";
-import { settingTable, type Setting, type PlatformSettingName } from "./config-table.ts";
+import { readAuditForward } from "./config-audit.ts";
+import { readMetrics } from "./config-metrics.ts";
+import { readPeople } from "./config-people.ts";
+import { settingTable, type PlatformSettingName } from "./config-table.ts";
 import { closestName } from "#lib/closest-name.ts";
 import { Secret } from "#lib/secret.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 
 /** All settings, parsed. Times in seconds where the name says so, sizes in bytes. */
-export type Config = {
-  readonly host: string;
-  readonly port: number;
-  /** Null: derived from host and port once the platform listens. No trailing slash. */
-  readonly publicUrl: string | null;
-  readonly trustedProxies: TrustedProxies;
-  /** In lower case. */
-  readonly appPagesHost: string | null;
-  /** Absolute. */
-  readonly dataDir: string;
-  readonly databaseUrl: Secret | null;
-  readonly databaseConnections: number;
-  /** Null: chosen at start. */
-  readonly driver: "process" | "docker" | "kubernetes" | null;
-  /** Networks of apps that the process driver runs. */
-  readonly appNetwork: {
-    readonly mode: "auto" | "own" | "shared";
-    readonly allowed: readonly string[];
-    readonly nameServers: readonly string[];
-  };
-  readonly gitUrl: string;
-  readonly gitTimeoutSeconds: number;
-  readonly gitPollSeconds: number;
-  readonly gitSizeBytes: number;
-  readonly buildTimeoutSeconds: number;
-  readonly buildsAtOnce: number;
-  readonly releasesKept: number;
-  /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
-  readonly disk: Readonly<Record<"replicaBytes" | "storageBytes" | "reserveBytes", number | null>>;
-  readonly lineLength: number;
-  readonly bodyLimitBytes: number;
-  readonly asyncBodyBytesMax: number;
-  readonly resultBytesMax: number;
-  readonly resultRetentionDays: number;
-  readonly runRetentionDays: number;
-  readonly runsAtOnce: number;
-  readonly webhooksAtOnce: number;
-  readonly deploysPerMinute: number;
-  readonly failedTokensPerMinute: number;
-  /** Relative to the working directory of the platform. */
-  readonly plansFile: string | null;
-  readonly pricesFile: string | null;
-  readonly meteringSeconds: number;
-  readonly providers: readonly string[];
-  readonly simulateCompute: boolean;
-  readonly logRetentionDays: number;
-  readonly auditRetentionDays: number;
-  readonly auditForward: AuditForwardConfig | null;
-  /** Null: stored in a file of the data folder. */
-  readonly secretKeys: readonly Secret[] | null;
-  readonly webhookAllow: readonly string[];
-  readonly people: PeopleConfig;
-  readonly metrics: MetricsConfig | null;
-  readonly drainSeconds: number;
-  readonly replicaExitSeconds: number;
-  readonly logLevel: string;
-  /** The environment passed to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
-  readonly toolEnvironment: Readonly<Record<string, string>>;
-};
+export type Config = ReturnType<typeof readConfig>;
 
 /** The environment is invalid; the message names the variable, the given value and what is allowed. */
 export class ConfigRefused extends Error {
@@ -91,36 +33,32 @@ const ofCommandLine = new Set(["SLIPWAY_URL", "SLIPWAY_TOKEN", "SLIPWAY_PROJECT"
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Parses the environment. Throws `ConfigRefused` at the first error. */
-export function readConfig(environment: Environment): Config {
-  for (const name of Object.keys(environment)) {
-    // SLIPWAY_TEST_… variables connect the test runner with test files; a platform started by a test may inherit them.
-    if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
-    if (ofCommandLine.has(name)) continue;
-    const close = closestName(name, Object.keys(settingTable));
-    throw new ConfigRefused(
-      `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
-    );
-  }
+export function readConfig(environment: Environment) {
+  refuseUnknownNames(environment);
   const text = (name: PlatformSettingName): string | null => rawValue(environment, name);
   const integer = (name: PlatformSettingName): number => parseInteger(name, text(name) ?? "");
-  const size = (name: PlatformSettingName, unit: number): number | null =>
-    text(name) === null ? null : integer(name) * unit;
+  const size = (name: PlatformSettingName, unit: number) => (text(name) === null ? null : integer(name) * unit);
   const databaseUrl = text("SLIPWAY_DATABASE_URL");
-  return Object.freeze<Config>({
+  return Object.freeze({
     host: parseWord("SLIPWAY_HOST", text("SLIPWAY_HOST") ?? "127.0.0.1"),
     port: integer("SLIPWAY_PORT"),
+    /** Null: derived from host and port once the platform listens. No trailing slash. */
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
     trustedProxies: new TrustedProxies(parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES"))),
+    /** In lower case. */
     appPagesHost: parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
+    /** Absolute. */
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
     databaseConnections: integer("SLIPWAY_DATABASE_CONNECTIONS"),
-    driver: parseChoice("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) as Config["driver"],
+    driver: parseChoice<"auto" | "process" | "docker">("SLIPWAY_DRIVER", text("SLIPWAY_DRIVER")) ?? "auto",
+    /** Networks of apps. */
     appNetwork: {
-      mode: parseChoice("SLIPWAY_APP_NETWORK", text("SLIPWAY_APP_NETWORK")) as Config["appNetwork"]["mode"],
+      mode: parseChoice<"auto" | "own" | "shared">("SLIPWAY_APP_NETWORK", text("SLIPWAY_APP_NETWORK")) ?? "auto",
       allowed: parseRanges("SLIPWAY_APP_NETWORK_ALLOW", text("SLIPWAY_APP_NETWORK_ALLOW"), 4),
       nameServers: parseNameServers(text("SLIPWAY_APP_NAME_SERVERS")),
     },
+    docker: dockerSettings(text, integer),
     gitUrl: parseGitUrl(text("SLIPWAY_GIT_URL") ?? ""),
     gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
     gitPollSeconds: integer("SLIPWAY_GIT_POLL_SECONDS"),
@@ -128,6 +66,7 @@ export function readConfig(environment: Environment): Config {
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
     buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
     releasesKept: integer("SLIPWAY_RELEASES_KEPT"),
+    /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
     disk: {
       replicaBytes: size("SLIPWAY_REPLICA_DISK_GB", 1e9),
       storageBytes: size("SLIPWAY_STORAGE_LIMIT_GB", 1e9),
@@ -143,14 +82,16 @@ export function readConfig(environment: Environment): Config {
     webhooksAtOnce: integer("SLIPWAY_WEBHOOKS_AT_ONCE"),
     deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
     failedTokensPerMinute: integer("SLIPWAY_FAILED_TOKENS_PER_MINUTE"),
-    plansFile: text("SLIPWAY_PLANS_FILE"),
-    pricesFile: text("SLIPWAY_PRICES_FILE"),
+    /** Relative to the working directory of the platform, as that of pools. */
+    ...{ plansFile: text("SLIPWAY_PLANS_FILE"), pricesFile: text("SLIPWAY_PRICES_FILE") },
     meteringSeconds: integer("SLIPWAY_METERING_SECONDS"),
     providers: parseList(text("SLIPWAY_PROVIDERS")),
+    ...{ poolsFile: text("SLIPWAY_POOLS_FILE"), overcommit: integer("SLIPWAY_OVERCOMMIT") },
     simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),
     logRetentionDays: integer("SLIPWAY_LOG_RETENTION_DAYS"),
     auditRetentionDays: integer("SLIPWAY_AUDIT_RETENTION_DAYS"),
     auditForward: readAuditForward({ text, refuse }),
+    /** Null: stored in a file of the data folder. */
     secretKeys: parseSecretKeys(text("SLIPWAY_SECRET_KEY")),
     webhookAllow: parseList(text("SLIPWAY_WEBHOOK_ALLOW")),
     people: readPeople({ text, refuse, url: (name) => parseOptionalUrl(name, text(name)) }),
@@ -158,12 +99,42 @@ export function readConfig(environment: Environment): Config {
     drainSeconds: integer("SLIPWAY_DRAIN_SECONDS"),
     replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
+    /** The environment passed to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
     toolEnvironment: Object.freeze(pickToolEnvironment(environment)),
   });
 }
 
+function refuseUnknownNames(environment: Environment): void {
+  for (const name of Object.keys(environment)) {
+    // SLIPWAY_TEST_… variables connect the test runner with test files; a platform started by a test may inherit them.
+    if (!name.startsWith("SLIPWAY_") || name.startsWith("SLIPWAY_TEST_") || Object.hasOwn(settingTable, name)) continue;
+    if (ofCommandLine.has(name)) continue;
+    const close = closestName(name, Object.keys(settingTable));
+    throw new ConfigRefused(
+      `${name} is not a setting${close ? `; did you mean ${close}?` : "."} See --help for all of them.`,
+    );
+  }
+}
+
 function refuse(why: string): never {
   throw new ConfigRefused(why);
+}
+
+type Read<Value> = (name: PlatformSettingName) => Value;
+
+function dockerSettings(text: Read<string | null>, integer: Read<number>) {
+  const [name, auth] = [text("SLIPWAY_IMAGE_REGISTRY"), text("SLIPWAY_IMAGE_REGISTRY_AUTH")];
+  if (name === null && auth !== null) refuse("SLIPWAY_IMAGE_REGISTRY_AUTH needs SLIPWAY_IMAGE_REGISTRY.");
+  return {
+    host: text("SLIPWAY_DOCKER_HOST") ?? "",
+    cacheBytes: integer("SLIPWAY_DOCKER_CACHE_GB") * 1e9,
+    runtimes: {
+      v1: parseWord("SLIPWAY_RUNTIME_V1", text("SLIPWAY_RUNTIME_V1") ?? ""),
+      v2: parseWord("SLIPWAY_RUNTIME_V2", text("SLIPWAY_RUNTIME_V2") ?? ""),
+    },
+    areBuildsClosed: parseChoice("SLIPWAY_DOCKER_BUILD_NETWORK", text("SLIPWAY_DOCKER_BUILD_NETWORK")) === "closed",
+    registry: name === null ? null : { name, auth: auth === null ? null : new Secret(auth) },
+  };
 }
 
 /** Paths inside the data folder. Each area owns one. */
@@ -171,6 +142,8 @@ export function dataPaths(dataDir: string) {
   return {
     bootstrapFile: join(dataDir, "bootstrap.json"),
     secretKeyFile: join(dataDir, "secret.key"),
+    /** The name of the driver that runs the apps. */
+    driverFile: join(dataDir, "driver"),
     lockFile: join(dataDir, "slipway.lock"),
     postgresDir: join(dataDir, "postgres"),
     /** Clones while a build runs. */
@@ -178,6 +151,8 @@ export function dataPaths(dataDir: string) {
     /** Artifacts and caches of the process driver. */
     buildsDir: join(dataDir, "builds"),
     replicasDir: join(dataDir, "replicas"),
+    /** What the Docker driver keeps beside the engine. */
+    containersDir: join(dataDir, "containers"),
     /** Persistent storage of apps: one folder per project. */
     storageDir: join(dataDir, "storage"),
   } as const;
@@ -189,7 +164,7 @@ function rawValue(environment: Environment, name: PlatformSettingName): string |
 }
 
 function parseInteger(name: PlatformSettingName, given: string): number {
-  const { min = 0, max = Number.MAX_SAFE_INTEGER }: Setting = settingTable[name];
+  const { min = 0, max = Number.MAX_SAFE_INTEGER } = settingTable[name];
   const value = /^\d{1,15}$/.test(given) ? Number(given) : Number.NaN;
   if (!(value >= min && value <= max)) {
     throw new ConfigRefused(`${name} is "${given}", but must be a whole number from ${min} to ${max}.`);
@@ -208,13 +183,14 @@ function parseBoolean(name: PlatformSettingName, given: string): boolean {
   throw new ConfigRefused(`${name} is "${given}", but must be true or false.`);
 }
 
-function parseChoice(name: PlatformSettingName, given: string | null): string | null {
-  const { choices = [] }: Setting = settingTable[name];
-  if (given === null || choices.includes(given)) return given;
+/** `Choice`: the row's choices. */
+function parseChoice<Choice extends string>(name: PlatformSettingName, given: string | null): Choice | null {
+  const { choices = [] } = settingTable[name];
+  if (given === null || choices.includes(given)) return given as Choice | null;
   throw new ConfigRefused(`${name} is "${given}", but must be one of ${choices.join(", ")}.`);
 }
 
-function parseList(given: string | null): string[] {
+function parseList(given: string | null): readonly string[] {
   return (given ?? "")
     .split(",")
     .map((part) => part.trim())
@@ -222,7 +198,7 @@ function parseList(given: string | null): string[] {
 }
 
 /** `version` 4: allow only IPv4. */
-function parseRanges(name: PlatformSettingName, given: string | null, version?: 4): string[] {
+function parseRanges(name: PlatformSettingName, given: string | null, version?: 4): readonly string[] {
   return parseList(given).map((range) => {
     const [address = "", bits, ...rest] = range.split("/");
     const bitsMax = isIP(address) === 6 ? 128 : 32;
@@ -234,7 +210,7 @@ function parseRanges(name: PlatformSettingName, given: string | null, version?: 
   });
 }
 
-function parseNameServers(given: string | null): string[] {
+function parseNameServers(given: string | null): readonly string[] {
   return parseList(given).map((server) => {
     if (isIP(server) === 4) return server;
     throw new ConfigRefused(
@@ -283,7 +259,7 @@ function parseGitUrl(given: string): string {
   );
 }
 
-function parseSecretKeys(given: string | null): Secret[] | null {
+function parseSecretKeys(given: string | null): readonly Secret[] | null {
   if (given === null) return null;
   const keys = parseList(given);
   if (keys.length === 0 || keys.some((key) => !/^[0-9a-f]{64}$/i.test(key))) {
@@ -294,7 +270,7 @@ function parseSecretKeys(given: string | null): Secret[] | null {
   return keys.map((key) => new Secret(key));
 }
 
-function pickToolEnvironment(environment: Environment): Record<string, string> {
+function pickToolEnvironment(environment: Environment): Readonly<Record<string, string>> {
   const picked: Record<string, string> = {};
   for (const [name, value] of Object.entries(environment)) {
     if (value !== undefined && toolVariables.some((form) => form.test(name))) picked[name] = value;

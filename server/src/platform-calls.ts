@@ -1,7 +1,6 @@
 // Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not listen yet.
 import type { Authenticator } from "#accounts/authenticator.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
-import { stopOfPerson } from "#apps/app-stop.ts";
 import type { RollOutLoopParts } from "#deploy/roll-out-loop.ts";
 import type { ReleaseCondition } from "#deploy/worse.ts";
 import type { Driver } from "#drivers/driver.ts";
@@ -9,12 +8,8 @@ import { diskFullRetrySeconds } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { openProxy, type ProxySettings } from "#proxy/open.ts";
-import type { Proxy } from "#proxy/proxy.ts";
-import type { CallRecords } from "#runs/call-records.ts";
 import { forwardingTo, openCallRecords, openRuns, type RunSettings } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
-import type { RunUseCases } from "#runs/run-use-cases.ts";
-import type { Runs } from "#runs/runs.ts";
 import type { Allowance } from "#scheduler/allowance.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
@@ -35,16 +30,6 @@ type Parts = Foundation &
     readonly onStep: (step: RunStep) => void;
   };
 
-export type OpenedCalls = {
-  readonly proxy: Proxy;
-  readonly scheduler: Scheduler;
-  readonly runs: Runs;
-  readonly runUseCases: RunUseCases;
-  readonly records: CallRecords;
-  /** How the releases of a roll-out do now. */
-  readonly conditionsOf: RollOutLoopParts["conditionsOf"];
-};
-
 /** Extra time to close the runs, after running calls have ended. */
 const runsCloseMs = 10_000;
 
@@ -52,7 +37,7 @@ const runsCloseMs = 10_000;
 export async function openCalls(
   settings: ProxySettings & RunSettings & { readonly drainSeconds: number; readonly replicaExitSeconds: number },
   parts: Parts,
-): Promise<OpenedCalls> {
+) {
   const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
@@ -86,6 +71,7 @@ export async function openCalls(
     const { calls = 0, failures = 0, failedSeconds = 0 } = proxy.tallyOf(appId, releaseId) ?? {};
     return { calls, failures, failedSeconds, ...scheduler.serviceOf(appId, releaseId) };
   };
+  // How the releases of a roll-out do now.
   const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
     ...{ old: condition(appId, old), next: condition(appId, next), weight: view.weightOf(appId, next) },
   });
@@ -102,4 +88,11 @@ function withStops(allowance: Allowance, routes: Routes): Allowance {
       return fault === null ? allowance.stopOf(projectId, appId) : { code: "app_stopped", reason: fault.message };
     },
   };
+}
+
+/** Why the app takes no calls; null: nobody has stopped it. Asked for each call: allocates only for stopped apps. */
+function stopOfPerson({ isStopped, projectId, appName }: AppRoute): Fault | null {
+  if (isStopped !== true) return null;
+  const path = `/v2/projects/${projectId}/apps/${projectId}-${appName}/start`;
+  return new Fault("app_stopped", `The app is stopped. It takes calls again when somebody starts it: POST ${path}.`);
 }

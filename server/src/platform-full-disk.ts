@@ -2,8 +2,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isBelow, readMounts } from "#drivers/process/system-mounts.ts";
-import { DiskReserve } from "#drivers/process/disk-reserve.ts";
-import { diskSpace, measure, type DiskUsage } from "#drivers/process/disk-usage.ts";
+import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
+import { diskSpace, measure, type DiskUsage } from "#drivers/disk/disk-usage.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import { dataPaths } from "./config.ts";
 

@@ -2,8 +2,11 @@
 // `platform.ts`. docs/guides/monitoring.md explains them to operators.
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
+import type { Placement } from "#drivers/pools/placement.ts";
+import type { Gpu, GpuUse } from "#drivers/pools/pool.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
+import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { readBacklog, type Backlog } from "#metrics/backlog-store.ts";
 import { ListedApps } from "#metrics/listed-apps.ts";
 import { Metrics, type Sample } from "#metrics/registry.ts";
@@ -27,14 +30,15 @@ export type MeasuredParts = {
   readonly records: CallRecords;
   readonly webhooks: Webhooks;
   readonly disk: SharedDisk;
+  readonly placement: Placement;
   readonly counts: DatabaseCounts;
   readonly health: Health;
 };
 
 type Parts = MeasuredParts &
   Pick<Foundation, "db" | "lifecycle" | "log" | "clock"> & {
-    /** Adds an address that webhooks must not call. */
-    readonly addOwnListener: (place: { readonly host: string; readonly port: number }) => void;
+    /** Learns an address that webhooks must not call. */
+    readonly guard: Pick<OutwardGuard, "addOwnListener">;
   };
 
 const backlogFreshMs = 15_000;
@@ -43,7 +47,7 @@ const backlogWaitMs = 3_000;
 /** Serves metrics if they are configured. Throws `CannotStart` when the address is not available. */
 export async function openMetrics({ metrics: config }: Config, parts: Parts): Promise<void> {
   if (config === null) return;
-  const { lifecycle, log, clock, addOwnListener } = parts;
+  const { lifecycle, log, clock, guard } = parts;
   const metrics = new Metrics({ clock });
   addMetrics(metrics, parts);
   metrics.addProcess();
@@ -52,7 +56,7 @@ export async function openMetrics({ metrics: config }: Config, parts: Parts): Pr
     throw new CannotStart(`Metrics cannot be served: ${why}. Set SLIPWAY_METRICS_ADDRESS.`, { cause });
   });
   lifecycle.onClose("metrics", close);
-  addOwnListener(address);
+  guard.addOwnListener(address);
   log.info(address, "serving /metrics");
 }
 
@@ -63,6 +67,7 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
   );
   addCalls(metrics, parts);
   addReplicas(metrics, parts);
+  addGpus(metrics, parts);
   addWork(metrics, parts);
   addStores(metrics, parts);
 }
@@ -128,6 +133,30 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
     "slipway_replica_rows_unwritten",
     "Replica changes not yet written to the database.",
     () => scheduler.unwrittenRows,
+  );
+}
+
+function addGpus(metrics: Metrics, { placement }: Parts): void {
+  metrics.gauge("slipway_gpus", "GPUs by pool, compute type and state; lost: one that does not answer.", () => {
+    const claimed = new Set([...placement.claims.values()].flatMap(({ gpus }) => gpus));
+    const all = placement.pools.flatMap(({ name: pool, gpus }) => gpus.map((gpu) => ({ ...gpu, pool })));
+    const stateOf = ({ id, isUsable }: Gpu): string => (isUsable ? (claimed.has(id) ? "used" : "free") : "lost");
+    const groups = Map.groupBy(all, (gpu) => [gpu.pool, gpu.compute, stateOf(gpu)].join(" "));
+    return Array.from(groups, ([key, { length: value }]) => {
+      const [pool = "", compute = "", state = ""] = key.split(" ");
+      return { labels: { pool, compute, state }, value };
+    });
+  });
+  const ofUse = (read: (use: GpuUse) => number): Sample[] =>
+    [...placement.claims.keys()].flatMap((replica) => {
+      const use = placement.gpuUseOf(replica);
+      return use === undefined ? [] : [{ labels: { replica }, value: read(use) }];
+    });
+  metrics.gauge("slipway_replica_gpu_utilization", "Mean utilization of a replica's GPUs, from 0 to 1.", () =>
+    ofUse(({ utilization }) => utilization),
+  );
+  metrics.gauge("slipway_replica_gpu_memory_bytes", "Used memory of a replica's GPUs.", () =>
+    ofUse(({ memoryBytes }) => memoryBytes),
   );
 }
 

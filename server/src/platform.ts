@@ -1,16 +1,17 @@
 // The only assembler: opens each area with exactly what it uses, in the order of this file. Closing runs in reverse, so
 // loops end before the parts they use.
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
-import { createApi, type ApiParts } from "#api/server.ts";
+import type { ApiParts } from "#api/parts.ts";
+import { createApi } from "#api/server.ts";
 import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
 import { openApps } from "#apps/open.ts";
+import type { HardwareWish } from "#apps/hardware-fields.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
 import { openBuilds } from "#deploy/open.ts";
 import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
-import { openDriver } from "#drivers/open.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
@@ -30,7 +31,9 @@ import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
 import { openCalls } from "./platform-calls.ts";
+import { openChosenDriver, whyNeverHere } from "./platform-driver.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
+import { hardwareOf } from "./platform-hardware.ts";
 import { Health } from "./platform-health.ts";
 import { openMetrics } from "./platform-metrics.ts";
 import { sealedColumns } from "./platform-sealed.ts";
@@ -83,12 +86,12 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
   const receiver = receiverOver({ receiveBuild, receiveSettings, rebuild, requestCancel, endPushes });
   const onRemoved = (): void => queue.noteUnused();
-  const computeHere = (): readonly string[] => driver.capabilities.compute;
-  const ofApps = { receiver, personChanged, onRemoved, computeHere };
+  const fitsNowhere = (wanted: HardwareWish): string | null => whyNeverHere(driver, wanted);
+  const ofApps = { receiver, personChanged, onRemoved, whyNever: fitsNowhere };
   const { routes, useCases, removal } = await openApps(settings, { ...foundation, ...ofApps });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 
-  const { driver, builder, disk, onListening } = await openDriver(settings, foundation);
+  const { driver, builder, disk, onListening } = await openChosenDriver(settings, foundation);
   // An external database has a disk of its own.
   const storeRefusal = (): string | null => (config.databaseUrl === null ? disk.storeRefusal() : null);
   const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
@@ -109,8 +112,9 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
 
   const health = new Health({ db, clock, storeRefusal });
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
+  const hardware: ApiParts["hardware"] = () => hardwareOf(driver.placement.pools, billing.priceOf);
   const port = await openApi(config, {
-    ...{ ...apiParts, health, scheduler, proxy, reached, lifecycle, log, conditionsOf: calls.conditionsOf },
+    ...{ ...apiParts, health, hardware, scheduler, proxy, reached, lifecycle, log, conditionsOf: calls.conditionsOf },
     runs: calls.runUseCases,
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,
@@ -134,10 +138,13 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf, mailOwners: membership.mailOwners });
   removal.start();
   health.serve(lifecycle);
-  const addOwnListener: typeof guard.addOwnListener = (listener) => guard.addOwnListener(listener);
-  await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, health, addOwnListener });
-  const replicas = (): number => Object.values(scheduler.replicaCounts()).reduce((sum, count) => sum + count, 0);
-  return { baseUrl, lost, replicas };
+  const measured = { ...calls, webhooks, counts, queue, disk, placement: driver.placement, health, guard };
+  await openMetrics(config, { ...foundation, ...measured });
+  return { baseUrl, lost, replicas: () => countReplicas(scheduler) };
+}
+
+function countReplicas(scheduler: Scheduler): number {
+  return Object.values(scheduler.replicaCounts()).reduce((sum, count) => sum + count, 0);
 }
 
 function pagesOf(reached: Reached): Parameters<typeof openPushes>[1]["pages"] {

@@ -1,11 +1,10 @@
-// What is written about the API is true: the page of errors, the OpenAPI document, the table of fields without effect.
+// What is written about the API is true: the page of errors, the OpenAPI document, the table of fields.
 import assert from "node:assert/strict";
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, test } from "node:test";
+import { test } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
-import { fieldsWithoutEffect } from "@slipway/contract/fields-without-effect.ts";
 import { fieldsPage } from "@slipway/contract/fields-page.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 import type { Route } from "@slipway/contract/route.ts";
@@ -64,46 +63,7 @@ test("the OpenAPI document has every route, every field with its sentence, and r
   assert.deepEqual(Object.keys(properties), fieldNames);
   for (const name of fieldNames) {
     assert.ok(properties[name].description.startsWith(appFields[name].about), name);
-    assert.equal(properties[name].description.includes("No effect yet"), name in fieldsWithoutEffect, name);
   }
   const references = JSON.stringify(document).match(/"\$ref":"[^"]+"/g) ?? [];
   assert.deepEqual([...new Set(references)], ['"$ref":"#/components/schemas/Fault"']);
-});
-
-describe("the table of fields without effect", () => {
-  /** Where settings can do something. */
-  const areas = ["deploy", "pushes", "scheduler", "proxy", "runs", "drivers"];
-  /** Files that only describe, store, compare or hand on what was asked for. */
-  const handingOn =
-    /^(?:runs\/run-list-store|scheduler\/replica-(?:rows|store|spec)|drivers\/(?:driver|builder|fake|conformance)|deploy\/(?:capability-check|build-plan|build-settings|receive))\.ts$/;
-  /** What a field is called where it is acted on, if not by its own name. */
-  const otherNames: Readonly<Record<string, string>> = { cpu: "cpuCores", memory: "memoryGb" };
-  /** Fields that do their work outside these areas. */
-  const elsewhere: Readonly<Record<string, string>> = {
-    config_toml: "apps/settings.ts reads it",
-    disableAuth: "apps/routes.ts hands it to the proxy",
-    name: "apps/app.ts makes the app's id of it",
-  };
-
-  test("holds exactly the fields that no part of the platform acts on, each with its reason", async () => {
-    const code = (await Promise.all(areas.map(readArea))).join("\n");
-    for (const field of fieldNames) {
-      const name = otherNames[field] ?? field;
-      // Read as a property, or taken out of an object by its name.
-      const isRead = field in elsewhere || new RegExp(`\\.${name}\\b|[{,]\\s*${name}\\s*[,}]`).test(code);
-      const advice = isRead ? "acted on, so it must not" : "acted on nowhere, so it must";
-      assert.equal(isRead, !(field in fieldsWithoutEffect), `${field} is ${advice} stand in the table`);
-    }
-    for (const reason of Object.values(fieldsWithoutEffect)) assert.match(reason, /^[A-Z].{10,}\.$/);
-  });
-
-  async function readArea(area: string): Promise<string> {
-    const folder = join(root, "server/src", area);
-    const names = (await readdir(folder, { recursive: true })).filter(
-      (name) => /(?<!\.test)\.ts$/.test(name) && !handingOn.test(`${area}/${name}`),
-    );
-    const texts = await Promise.all(names.map((name) => readFile(join(folder, name), "utf8")));
-    // Comments say what is planned; only code counts.
-    return texts.join("\n").replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "");
-  }
 });

@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
+import { drawTests } from "./support/drawn-cases.ts";
 import { gatedApp, startCallGate, type CallGate } from "./support/call-gate.ts";
 import { testDatabase } from "./support/database.ts";
 import { deploy } from "./support/examples.ts";
@@ -13,6 +14,8 @@ import { startGitServer, type GitServer } from "./support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
+
+const test = drawTests({ what: "kinds of deletions", count: 4, max: 2 });
 
 const fields = { gitRepo: "acme/story", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
 const deadlineMs = 90_000;

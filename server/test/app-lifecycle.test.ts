@@ -1,7 +1,8 @@
 // An app that a person stops, starts, restarts and deletes, on a whole platform: no running call fails, nothing that was
 // accepted is lost, and of two changes at once one wins.
 import assert from "node:assert/strict";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
+import { drawTests } from "./support/drawn-cases.ts";
 import { gatedApp, startCallGate, type CallGate } from "./support/call-gate.ts";
 import { deploy, replicaCount } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
@@ -9,6 +10,8 @@ import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts"
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
+
+const test = drawTests({ what: "stops and restarts of an app", count: 2, max: 1 });
 
 const deadlineMs = 60_000;
 const fields = { name: "story", gitRepo: "acme/story", pythonVersion: "3.11", cooldownPeriodSeconds: 600 };
@@ -84,7 +87,7 @@ test("a stopped app refuses calls with a sentence, ends none, keeps its runs, ov
   const { logs } = (await platform.api("GET", `${built}/logs`)).body as { logs: { log: string }[] };
   assert.ok(logs.some(({ log }) => log.startsWith("The app is stopped, so the release is not tried now.")));
   assert.deepEqual(await replicas(), [], "and starts nothing");
-  assert.equal(await statusOf(runId), "pending", "the run waits");
+  await until("the run waits", async () => (await statusOf(runId)) === "pending");
 
   const starts = await Promise.all([platform.api("POST", `${app}/start`), platform.api("POST", `${app}/start`)]);
   assert.deepEqual(starts.map(({ status }) => status).toSorted(), [200, 409]);

@@ -42,7 +42,7 @@ const drawnSteps = drawCases(
   [...runSteps, ...webhookSteps].filter((step) => !notTaken.has(step)),
   {
     what: "durable steps",
-    max: 4,
+    max: 3,
     kindOf: (step) => (step === "run taken over" ? step : step.split(" ")[0] === "run" ? "run" : "webhook"),
   },
 );

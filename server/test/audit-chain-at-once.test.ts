@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AuditExport } from "#audit/export/audit-export.ts";
-import { verifyExport } from "#audit/export/verify-export.ts";
+import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import { add, first, partsOf, signer, withProjects } from "./audit-chain-stage.ts";
 import { chainOn, wholeLog } from "./support/audit-chain.ts";

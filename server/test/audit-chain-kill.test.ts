@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Client } from "pg";
-import { verifyExport } from "#audit/export/verify-export.ts";
+import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import { clusterPaths, embeddedUser } from "#store/postgres/postgres-cluster.ts";
 import { partsOf } from "./audit-chain-stage.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";

@@ -7,7 +7,7 @@ import { auditRetention } from "#audit/chain/audit-retention.ts";
 import { keyIdOf, signText } from "#audit/chain/chain-signature.ts";
 import { checkpointLine, signedText } from "#audit/export/export-format.ts";
 import { readLinks } from "#audit/export/export-store.ts";
-import { verifyExport } from "#audit/export/verify-export.ts";
+import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";

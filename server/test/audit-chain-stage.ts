@@ -5,7 +5,7 @@ import { chainBegin, linkHash, linkText } from "#audit/export/export-format.ts";
 import { chainOf, readLinks } from "#audit/export/export-store.ts";
 import { record } from "#audit/record.ts";
 import { showEntry } from "#audit/shown-entry.ts";
-import { verifyExport } from "#audit/export/verify-export.ts";
+import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";

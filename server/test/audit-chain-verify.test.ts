@@ -5,10 +5,10 @@ import { before, describe, test } from "node:test";
 import fc from "fast-check";
 import { auditRetention } from "#audit/chain/audit-retention.ts";
 import { chainBegin, entryLine, lineText, linkHash, linkText, type EntryLine } from "#audit/export/export-format.ts";
-import { parseLine } from "#audit/export/export-reader.ts";
+import { parseLine } from "@slipway/cli/src/verify/export-reader.ts";
 import { record } from "#audit/record.ts";
-import type { Broken, Verdict } from "#audit/export/verdict.ts";
-import { verifyExport } from "#audit/export/verify-export.ts";
+import type { Broken, Verdict } from "@slipway/cli/src/verify/verdict.ts";
+import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { removeOld } from "#lib/retention.ts";
@@ -22,7 +22,7 @@ import "./support/leftovers.ts";
 
 const projectId = "p-00000001" as ProjectId;
 const signer = testSigner();
-const runs = { numRuns: countOf({ what: "alterations of each kind", complete: 1_500, short: 150 }) };
+const runs = { numRuns: countOf({ what: "alterations of each kind", complete: 1_500, short: 60 }) };
 
 /** What there may be in an entry. */
 const oddChanges = {

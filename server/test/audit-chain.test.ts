@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { sql } from "kysely";
 import { canonicalText, type JsonValue } from "#audit/chain/canonical.ts";
 import { record } from "#audit/record.ts";
-import { verifyExport } from "#audit/export/verify-export.ts";
+import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { fastify } from "fastify";
 import { auditExportHandlers } from "#api/audit-export.ts";
-import type { ApiCall } from "#api/call.ts";
+import type { ApiCall, Handler } from "#api/call.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { silentLog } from "#lib/log.ts";
@@ -22,7 +22,7 @@ async function serve(
   { clock = systemClock, admit = async () => undefined }: { clock?: Clock; admit?: () => Promise<void> } = {},
 ) {
   const stopping = new AbortController();
-  const handlers = auditExportHandlers({
+  const handlers: { exportAuditLog: Handler } = auditExportHandlers({
     ...{ clock, log: silentLog, stopping: stopping.signal },
     auditExport: { begin: async () => parts() },
   });

@@ -51,7 +51,7 @@ test("kills in the midst of sending lose nothing and keep the order, for a proje
     let isHeld = false;
     receiver.answer = () => void (isHeld = true);
     await change(platform, 5);
-    await until("a batch is under way", () => isHeld, { deadlineMs: 20_000 });
+    await until("a batch is under way", () => isHeld, { deadlineMs: 60_000 });
     await platform.end("SIGKILL");
     receiver.answer = (response) => response.writeHead(204).end();
     await platform.restart();

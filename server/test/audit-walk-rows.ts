@@ -11,7 +11,7 @@
 import type { Updateable } from "kysely";
 import { newReleaseId, type ReleaseId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
-import type { AppsTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import { settingsWith } from "#test/support/app-settings.ts";
 import { signInRows } from "./audit-walk-sign-in.ts";
 import { insertRollOut } from "./support/roll-out-rows.ts";
@@ -87,7 +87,7 @@ async function newApp(walk: Walk): Promise<WalkCall> {
 }
 
 /** Sets columns of the app that a call needs. */
-async function set(walk: Walk, columns: Updateable<AppsTable>): Promise<WalkCall> {
+async function set(walk: Walk, columns: Updateable<Tables["apps"]>): Promise<WalkCall> {
   await walk.db.updateTable("apps").set(columns).where("id", "=", walk.appId).execute();
   return {};
 }

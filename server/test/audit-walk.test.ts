@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { Selectable } from "kysely";
-import type { AuditLogTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import {
   callerOf,
   partsOf,
@@ -21,7 +21,7 @@ import { walkRows } from "./audit-walk-rows.ts";
 import "#test/support/leftovers.ts";
 import { until } from "#test/support/until.ts";
 
-type Entry = Selectable<AuditLogTable>;
+type Entry = Selectable<Tables["audit_log"]>;
 
 const walked = routeIds.filter((id) => routes[id].method !== "GET" || routes[id].audit !== null);
 

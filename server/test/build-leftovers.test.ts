@@ -10,6 +10,7 @@ import { PythonFinder } from "#drivers/process/python-find.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
+import { givePip, pipVersion } from "#test/support/give-pip.ts";
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
@@ -18,6 +19,7 @@ const pythons = new PythonFinder({ environment });
 
 test("a program that a command leaves in a session of its own has ended when the build fails", async (t) => {
   const folder = temporaryFolder(t, "build");
+  givePip(join(folder, "builds"));
   const builder = new ProcessBuilder({
     buildsDir: join(folder, "builds"),
     pythons,
@@ -41,7 +43,9 @@ test("a program that a command leaves in a session of its own has ended when the
 });
 
 async function planOf(command: string): Promise<BuildPlan> {
-  const python = (await pythons.all()).find(({ hasPip }) => hasPip);
+  const python = (await pythons.all())
+    .filter(({ hasPip }) => hasPip)
+    .toSorted((one, other) => Number(other.version === pipVersion) - Number(one.version === pipVersion))[0];
   assert.ok(python, "a Python with venv and pip is installed");
   return {
     buildId: newBuildId(),

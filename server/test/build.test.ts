@@ -22,7 +22,7 @@ import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 
-const test = drawTests({ what: "kinds of builds", count: 18, max: 7 });
+const test = drawTests({ what: "kinds of builds", count: 18, max: 5 });
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 
@@ -155,7 +155,7 @@ test("a Dockerfile is refused, saying what to do instead", async (t) => {
   const { build } = openBuilder(t);
   assert.match(
     await refusal(build({ Dockerfile: "" }, { dockerfilePath: "Dockerfile" })),
-    /no driver that can\. Leave dockerfilePath out/,
+    /the docker driver does .*leave dockerfilePath out/,
   );
 });
 

@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { request as sendRequest, type IncomingMessage } from "node:http";
 import { test, type TestContext } from "node:test";
+import { gatedApp, startCallGate, type CallGate } from "./support/call-gate.ts";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import type { Json } from "./support/management-api.ts";
@@ -104,12 +105,19 @@ async function lateAnswer(platform: PlatformProcess): Promise<void> {
   assert.ok(seconds >= graceSeconds, `answered after ${seconds} s`);
 }
 
-async function fullLine(platform: PlatformProcess): Promise<void> {
+async function fullLine(platform: PlatformProcess, gate: CallGate): Promise<void> {
+  const answers: { status: number; retry: string | null; text: string }[] = [];
   const calls = Array.from({ length: lineLength + 3 }, async () => {
-    const response = await platform.call("narrow", "wait", { seconds: 1 });
-    return { status: response.status, retry: response.headers.get("retry-after"), text: await response.text() };
+    const response = await platform.call("narrow", "run", { gate: gate.urls });
+    answers.push({
+      status: response.status,
+      retry: response.headers.get("retry-after"),
+      text: await response.text(),
+    });
   });
-  const answers = await Promise.all(calls);
+  await until("those beyond the line are answered", () => answers.length >= 2);
+  await until("all are answered", () => (gate.open(), answers.length === calls.length), { deadlineMs: 60_000 });
+  await Promise.all(calls);
   const refused = answers.filter(({ status }) => status === 503);
   assert.ok(refused.length > 0 && refused.length <= 3, JSON.stringify(answers));
   for (const { retry, text } of refused) {
@@ -172,13 +180,15 @@ test("callers are told what happened, and misfortune of one call stays its own",
     "cortex/main.py": cortexMain,
     "server/server.py": serverMain,
     "server/slipway.toml": serverToml,
+    "gated/main.py": gatedApp,
   });
-  const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_LINE_LENGTH: String(lineLength) };
+  const gate = await startCallGate(t);
+  const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_LINE_LENGTH: String(lineLength), ...gate.settings };
   const platform = await startPlatformOnTestServer(t, settings);
   const cortex = { gitRepo: "team/app", gitPath: "cortex", cooldownPeriodSeconds: 60 };
   const apps = await Promise.all([
     deploy(platform, { ...cortex, name: "trouble", responseGracePeriodSeconds: graceSeconds }),
-    deploy(platform, { ...cortex, name: "narrow", replicaConcurrency: 1, maxReplicaCount: 1 }),
+    deploy(platform, { ...cortex, name: "narrow", gitPath: "gated", replicaConcurrency: 1, maxReplicaCount: 1 }),
     deploy(platform, { name: "large", gitRepo: "team/app", gitPath: "server", cooldownPeriodSeconds: 60 }),
   ]);
   for (const { status, log } of apps) assert.equal(status, "success", log);
@@ -187,7 +197,7 @@ test("callers are told what happened, and misfortune of one call stays its own",
   );
   const late = lateAnswer(platform);
   await t.test("calls beyond the line's length are refused with what to do; the others are answered", () =>
-    fullLine(platform),
+    fullLine(platform, gate),
   );
   await t.test("when a client goes away, its replica learns of it", () => goneClient(platform));
   await t.test("bodies of 200 MB pass both ways without being held", () => largeBodies(platform));

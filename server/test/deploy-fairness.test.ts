@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -15,6 +15,7 @@ import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import { pipVersion } from "#test/support/give-pip.ts";
 
 test("a project with many builds in the queue does not keep another's first one waiting", async (t) => {
   const { db } = await testDatabase(t);
@@ -62,7 +63,7 @@ async function openHeld(t: TestContext, buildsAtOnce: number) {
   const folder = temporaryFolder(t, "fairness");
   const server = await startGitServer(t);
   const hold = `until test -e ${folder}/go; do sleep 0.05; done`;
-  const toml = `[cerebrium.deployment]\nshell_commands = [${JSON.stringify(hold)}]\n`;
+  const toml = `[cerebrium.deployment]\npython_version = "${pipVersion}"\nshell_commands = [${JSON.stringify(hold)}]\n`;
   await server.createRepo("acme", "long", { "main.py": "", "cerebrium.toml": toml });
   await server.createRepo("acme", "short", { "main.py": "" });
   const trial = playedTrial(() => ({ ok: true }));

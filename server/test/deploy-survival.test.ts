@@ -13,12 +13,13 @@ import { buildInState, buildLog, createApp, playedTrial, requestBuild, startQueu
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
+import { pipVersion } from "#test/support/give-pip.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { until } from "#test/support/until.ts";
 
 const test = drawTests({ what: "ends of a platform in a build", count: 7, max: 3 });
 
-const leaseMs = 1500;
+const leaseMs = 3000;
 const good = { ok: true } as const;
 const workerFile = join(import.meta.dirname, "support/build-worker.ts");
 
@@ -68,7 +69,7 @@ test("a build whose platform is killed during a command is begun again, and the 
   const command = `test -e ${mark} && exit 0; echo $$ > ${mark}; sleep 600`;
   await server.createRepo("acme", "app", {
     "main.py": "",
-    "cerebrium.toml": `[cerebrium.deployment]\nshell_commands = [${JSON.stringify(command)}]\n`,
+    "cerebrium.toml": `[cerebrium.deployment]\npython_version = "${pipVersion}"\nshell_commands = [${JSON.stringify(command)}]\n`,
   });
   const { buildId } = await requestBuild(db, await createApp(db));
   const kill = await startWorker();

@@ -20,6 +20,7 @@ import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { addInstance } from "#test/support/instances.ts";
 import { until } from "#test/support/until.ts";
+import { widePlacement } from "#test/support/wide-placement.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../runtimes/python");
 
@@ -41,7 +42,7 @@ async function open(t: TestContext) {
     new ProcessDriver({
       ...{ instanceId: "trials", dataDir, replicasDir, runtimeDir, sandbox, clock: systemClock, log: silentLog },
       storageDir: join(dataDir, "storage"),
-      compute: ["CPU"],
+      placement: widePlacement(),
     });
   const driver = newDriver();
   await addInstance(db, driver);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { sql } from "kysely";
 import { Routes } from "#apps/routes.ts";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import { rebuild, requestCancel } from "#deploy/receive.ts";
 import type { TrialStarter } from "#deploy/trial.ts";
 import type { Artifact } from "#drivers/driver.ts";
@@ -22,6 +22,7 @@ import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer, type GitServerOptions } from "#test/support/git-server.ts";
+import { pipVersion } from "#test/support/give-pip.ts";
 import { isAlive } from "#test/support/is-alive.ts";
 import { until } from "#test/support/until.ts";
 
@@ -111,7 +112,7 @@ test("what cannot be built ends as build_failure, with the reason and what to do
   await server.createRepo("acme", "bad", { "main.py": "", "cerebrium.toml": "[cerebrium.hardware]\ncpu = 9999\n" });
   await server.createRepo("acme", "cmd", {
     "main.py": "",
-    "cerebrium.toml": '[cerebrium.deployment]\nshell_commands = ["exit 7"]\n',
+    "cerebrium.toml": `[cerebrium.deployment]\npython_version = "${pipVersion}"\nshell_commands = ["exit 7"]\n`,
   });
   await start();
   const cases: [Record<string, unknown>, RegExp][] = [
@@ -120,10 +121,7 @@ test("what cannot be built ends as build_failure, with the reason and what to do
     [{ gitRepo: "acme/none" }, /does not exist, or it is private/],
     [{ gitRepo: "acme/bad" }, /hardware\.cpu in cerebrium\.toml/],
     [{ gitRepo: "acme/cmd" }, /^Command 1 of shell_commands ended with exit code 7: exit 7\./],
-    [
-      { runtime: "custom", dockerfilePath: "README.md" },
-      /process driver cannot do, and this version has no driver that can/,
-    ],
+    [{ runtime: "custom", dockerfilePath: "README.md" }, /process driver does not do; the docker driver does/],
   ];
   for (const [index, [request, expected]] of cases.entries()) {
     const app = await createApp(db, { name: `app-${index}`, request });
@@ -225,7 +223,8 @@ test("a build can be cancelled in every stage, as soon as word of it comes, and 
   const clock = { ...systemClock, after: () => () => undefined };
   const { db, server, start, folder } = await open(t, { trial, git: { intercept }, clock });
   const mark = join(folder, "mark");
-  const toml = (command: string): string => `[cerebrium.deployment]\nshell_commands = [${JSON.stringify(command)}]\n`;
+  const toml = (command: string): string =>
+    `[cerebrium.deployment]\npython_version = "${pipVersion}"\nshell_commands = [${JSON.stringify(command)}]\n`;
   await server.createRepo("acme", "app", { "main.py": "" });
   await server.createRepo("acme", "slow", { "main.py": "", "cerebrium.toml": toml(`echo $$ > ${mark}; sleep 600`) });
   const cancel = async (
@@ -233,7 +232,7 @@ test("a build can be cancelled in every stage, as soon as word of it comes, and 
     buildId: Awaited<ReturnType<typeof requestBuild>>["buildId"],
   ) => {
     await db.transaction().execute((tx) => requestCancel(tx, { ...app, buildId }));
-    const { row } = await buildInState(db, buildId, ["cancelled"], 10_000);
+    const { row } = await buildInState(db, buildId, ["cancelled"]);
     assert.equal(row.lease_holder, null);
     return row.reason;
   };

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { drawCases } from "./support/drawn-cases.ts";
 import { deploy, replicaCount } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
 import type { Json } from "./support/management-api.ts";
@@ -198,16 +199,16 @@ test("deployments say what they wait for or why they failed, and disturb nobody"
   await t.test("a private repository is built with the project's token, and each refusal says what is missing", () =>
     privateRepository(platform, server.host),
   );
-  await t.test("an app folder with unknown keys, numbers for texts and a GPU count on CPU runs, with warnings", () =>
-    oddFolder(platform),
-  );
-  await t.test("an app whose compute is not there fails at once, and says so wherever its owner looks", () =>
-    missingCompute(platform),
-  );
-  await t.test(
-    "new releases and rollbacks under constant load fail no call, and leave no replica of the old ones",
-    () => releasesUnderLoad(platform),
-  );
+  const others: readonly [string, (platform: PlatformProcess) => Promise<void>][] = [
+    ["an app folder with unknown keys, numbers for texts and a GPU count on CPU runs, with warnings", oddFolder],
+    ["an app whose compute is not there fails at once, and says so wherever its owner looks", missingCompute],
+    [
+      "new releases and rollbacks under constant load fail no call, and leave no replica of the old ones",
+      releasesUnderLoad,
+    ],
+  ];
+  for (const [promise, run] of drawCases(others, { what: "deployments", max: 1 }))
+    await t.test(promise, () => run(platform));
   await t.test("tokens, credentials and secrets stand in no file and no line but their own", () =>
     secretsStaySecret(platform),
   );

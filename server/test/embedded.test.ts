@@ -4,6 +4,7 @@ import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
 import type { TestContext } from "node:test";
 import { Client } from "pg";
 import { silentLog } from "#lib/log.ts";
@@ -104,8 +105,8 @@ test("a server that is killed is started again, and nothing committed is lost", 
 test("after kill -9 of the platform the next start has all that was committed", async (t) => {
   const folder = temporaryFolder(t, "killed");
   const child = startChild(t, folder);
-  const [line] = (await once(child.stdout ?? assert.fail(), "data")) as [Buffer];
-  const { postgresPid, url } = JSON.parse(line.toString()) as { postgresPid: number; url: string };
+  const [line] = (await once(createInterface({ input: child.stdout ?? assert.fail() }), "line")) as [string];
+  const { postgresPid, url } = JSON.parse(line) as { postgresPid: number; url: string };
   await query(url, "create table kept (n integer); insert into kept values (2)");
   await killAndWait(child);
   const server = await place(t, folder).start();
@@ -124,8 +125,8 @@ test(
     // Who lives below a changed root cannot make user namespaces, as in most containers.
     const script = 'mount --rbind / "$1" && exec chroot "$@"';
     const child = startChild(t, folder, ["unshare", "--mount", "sh", "-c", script, "sh", root]);
-    const [line] = (await once(child.stdout ?? assert.fail(), "data")) as [Buffer];
-    const { postgresPid, url } = JSON.parse(line.toString()) as { postgresPid: number; url: string };
+    const [line] = (await once(createInterface({ input: child.stdout ?? assert.fail() }), "line")) as [string];
+    const { postgresPid, url } = JSON.parse(line) as { postgresPid: number; url: string };
     assert.equal(statSync(`/proc/${postgresPid}`).uid, 65_534);
     assert.deepEqual(await query(url, "select 1 as one"), [{ one: 1 }]);
     await killAndWait(child);

@@ -52,7 +52,7 @@ test(
   async (t) => {
     const seeded = new Seeded(drawnOf(seed).seed);
     t.diagnostic(`seed ${seed}: ${rounds} rounds`);
-    const traffic = await startTraffic(t, { minReplicaCount: 2 });
+    const traffic = await startTraffic(t, { fields: { minReplicaCount: 2 } });
     await until("both replicas are there", async () => (await replicasOf(traffic)).length === 2);
     const replicas = await replicasOf(traffic);
     const kinds: Record<Fault["kind"], number> = { killed: 0, "stands still": 0 };

@@ -6,6 +6,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import { connect, createServer as createSocketServer, type AddressInfo, type Socket } from "node:net";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { test, type TestContext } from "node:test";
 import type { Address } from "#drivers/driver.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -88,8 +89,8 @@ class Cortex {
     });
     const ready = child.stdio[3];
     assert(ready !== null && ready !== undefined && "read" in ready);
-    const [line] = (await once(ready, "data")) as [Buffer];
-    const { port } = JSON.parse(line.toString("utf8")) as { readonly port: number };
+    const [line] = (await once(createInterface({ input: ready }), "line")) as [string];
+    const { port } = JSON.parse(line) as { readonly port: number };
     return new Cortex({ host: "127.0.0.1", port }, folder);
   }
 

@@ -1,5 +1,6 @@
 // What an app at run time must not get, whatever it tries: its attempts stand in support/hostile-app/app.py, each with a
 // name. docs/guides/isolation.md says what keeps each kind away.
+import { connectionsMax } from "#drivers/app-firewall.ts";
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -14,7 +15,6 @@ import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import { ProcessBuilder } from "#drivers/process/builder.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
-import { connectionsMax } from "#drivers/process/network.ts";
 import { PythonFinder } from "#drivers/process/python-find.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";

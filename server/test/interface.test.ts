@@ -68,6 +68,9 @@ test("the interface, from outside", async (t) => {
     SLIPWAY_GIT_URL: await serveExamples(t),
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
     SLIPWAY_DEPLOYS_PER_MINUTE: "10000",
+    // As large as the largest values of the fields, with every compute type.
+    SLIPWAY_OVERCOMMIT: "1000",
+    SLIPWAY_SIMULATE_COMPUTE: "true",
   });
   await t.test("1. list audit log", (inner) => auditLog(inner, platform));
   await t.test("1. list audit log: refusals", (inner) => auditLogRefusals(inner, platform));

@@ -11,7 +11,7 @@ import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
 import { appLinesQuery, type AppLinePage } from "#logs/app-log-store.ts";
 import { AppLogs } from "#logs/app-log.ts";
-import { logRetention } from "#logs/retention.ts";
+import { logRetention } from "#logs/open.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { asOwner } from "#test/support/as-owner.ts";

@@ -7,7 +7,7 @@ import { silentLog } from "#lib/log.ts";
 import { removeOld } from "#lib/retention.ts";
 import { BuildLogs } from "#logs/build-log.ts";
 import { lineLengthMax } from "#logs/clean-line.ts";
-import { logRetention } from "#logs/retention.ts";
+import { logRetention } from "#logs/open.ts";
 import { Notifications } from "#store/notify.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { until } from "#test/support/until.ts";

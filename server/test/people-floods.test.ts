@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { sql } from "kysely";
 import { systemClock } from "#lib/clock.ts";
 import { removeOld } from "#lib/retention.ts";
-import { peopleCleanup } from "#people/cleanup.ts";
+import { peopleCleanup } from "#people/open.ts";
 import { testDatabase } from "#test/support/database.ts";
 import "#test/support/leftovers.ts";
 import { startManagementApi } from "#test/support/management-api.ts";

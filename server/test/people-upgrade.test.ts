@@ -98,7 +98,7 @@ async function upgraded(t: TestContext): Promise<People> {
 
 test("sessions, passwords, second factors and backup codes of before are good after an upgrade", async (t) => {
   const people = await upgraded(t);
-  assert.equal((await people.sessionOf(refreshToken))?.person.id, personId);
+  assert.equal((await people.sessions.of(refreshToken))?.person.id, personId);
   const code = appCode(appUri(appSecret, email));
   const codes = [code, "aB3dE-fG5hJ"];
   for (const [index, { challenge }] of challenges.entries()) {
@@ -119,7 +119,7 @@ test("a link of before sets a password once, and ends sessions and second steps 
   const wish = { ...trier, secret: link.secret, next: new Secret("my own new password") };
   await people.passwords.reset(wish);
   await assert.rejects(people.passwords.reset(wish), { code: "not_usable" });
-  assert.equal(await people.sessionOf(refreshToken), null);
+  assert.equal(await people.sessions.of(refreshToken), null);
   const [{ challenge }] = challenges;
   await assert.rejects(people.twoFactor.signIn({ ...trier, challenge, code: "aB3dE-fG5hJ" }), { code: "unauthorized" });
   assert.equal((await people.signIn.withPassword({ ...trier, email, password: wish.next })).kind, "two_factor");

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
+import { drawTests } from "./support/drawn-cases.ts";
 import { gatedApp, startCallGate } from "./support/call-gate.ts";
 import { deploy } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
@@ -12,6 +12,8 @@ import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts"
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import "#test/support/leftovers.ts";
+
+const test = drawTests({ what: "tests of plans on a whole platform", count: 2, max: 1 });
 
 const plans = `default = "free"
 

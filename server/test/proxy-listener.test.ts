@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
+import { promisify } from "node:util";
 import { WebSocket } from "ws";
 import { bedTokens, helloPath, httpReplica, openProxyBed } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
@@ -146,6 +147,32 @@ test("a stop lets running calls end, answers new ones 503, and closes what is id
   await stopping();
   await bed.listener.close();
   await assert.rejects(bed.connect());
+});
+
+test("whoever connects during a stop has a second until the request, and is told", async (t) => {
+  const clock = new VirtualClock();
+  const bed = await openProxyBed(t, { listenerClock: clock });
+  let calls = 0;
+  bed.setReplicas(await httpReplica(t, () => calls++));
+  const running = await bed.connect();
+  running.ask(`GET ${helloPath}/run`);
+  await until("the app works on it", () => calls === 1);
+  const drained = bed.listener.drain({ drainMs: 60_000 });
+  const late = [await bed.connect(), await bed.connect(), await bed.connect()];
+  const connections = promisify(bed.listener.server.getConnections.bind(bed.listener.server));
+  await until("all are there", async () => (await connections()) === 4);
+  await clock.advance(900);
+  for (const [index, path] of [`${helloPath}/run`, "/readyz"].entries()) {
+    late[index]?.ask(`GET ${path}`);
+    await late[index]?.sees('{"message":"The platform is stopping."}');
+    await late[index]?.sawEnd();
+  }
+  await clock.advance(200);
+  await late[2]?.sawEnd();
+  running.socket.destroy();
+  await until("the stop goes on", async () => (await connections()) === 0);
+  await clock.advance(100);
+  await drained;
 });
 
 test("the answer to a call that runs during a stop says that it is the last on its connection", async (t) => {

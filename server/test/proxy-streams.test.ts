@@ -99,7 +99,7 @@ test(
     client.socket.removeAllListeners("data");
     client.socket.on("data", (chunk: Buffer) => (received += chunk.length));
     client.socket.resume();
-    await until("the client has all of it", () => received > total, { deadlineMs: 20_000 });
+    await until("the client has all of it", () => received > total, { deadlineMs: 60_000 });
   }),
 );
 

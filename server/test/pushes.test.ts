@@ -2,8 +2,9 @@
 // answers; and every push that is not deployed, with its reason.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { test } from "node:test";
+import { drawTests } from "./support/drawn-cases.ts";
 import { deploy } from "./support/examples.ts";
+import { pipVersion } from "./support/give-pip.ts";
 import type { Json } from "./support/management-api.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { giteaPush } from "./support/push-payloads.ts";
@@ -17,6 +18,8 @@ import {
   type PushedApp,
 } from "./support/pushed-app.ts";
 import { until } from "./support/until.ts";
+
+const test = drawTests({ what: "kinds of pushes", count: 4, max: 2 });
 
 type Step = {
   readonly platform: PlatformProcess;
@@ -109,7 +112,9 @@ async function deploysNewerOfTwo({ platform, app, push }: Step): Promise<void> {
 
 async function supersedesRunningBuild({ platform, app, push }: Step): Promise<void> {
   const { clone } = app;
-  const slow = { "slipway.toml": '[cerebrium.deployment]\nshell_commands = ["sleep 60"]\n' };
+  const slow = {
+    "slipway.toml": `[cerebrium.deployment]\npython_version = "${pipVersion}"\nshell_commands = ["sleep 60"]\n`,
+  };
   await clone.commit({ ...slow, "main.py": answering("slow") });
   await push("main");
   const { buildId } = await verdict(app);
@@ -181,10 +186,11 @@ async function waitsForStart({ platform, app, push }: Step): Promise<void> {
   await push("main");
   const newest = await app.clone.commit({ "main.py": answering("v9") });
   await push("main");
-  const waiting = await app.deliveries();
-  for (const one of waiting.slice(0, 2)) {
-    assert.deepEqual([one.verdict, one.reason], ["waiting", "the app is stopped; this waits for its start"]);
-  }
+  await until("both wait", async () => {
+    for (const one of (await app.deliveries()).slice(0, 2))
+      assert.deepEqual([one.verdict, one.reason], ["waiting", "the app is stopped; this waits for its start"]);
+    return true;
+  });
   assert.equal((await platform.api("POST", `${app.path}/start`)).status, 200);
   await answersWith(app, "v9");
   const [last, older] = await app.deliveries();

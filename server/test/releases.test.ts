@@ -7,7 +7,7 @@ import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { lockApp } from "#apps/app-store.ts";
 import { beginRelease } from "#apps/roll-out-store.ts";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";

@@ -21,6 +21,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 os.write(1, b"a line of output\\n" * 1000)
         if self.path in ("/crash", "/exit"):
             os.write(2, b"LastWords: it was too much\\n")
+            # Otherwise the kernel may close this connection first, and calls in between would be reset with the listener.
+            self.server.socket.close()
             os._exit(3)
         if self.path == "/wait":
             print("it waits", flush=True)

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { drawCases } from "./support/drawn-cases.ts";
 import { deploy } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
@@ -106,7 +107,7 @@ async function cutOffBuild({ platform, git }: Fixture): Promise<void> {
   assert.equal(created.status, 201, JSON.stringify(created.body));
   const path = `/v2/projects/${projectId}/apps/${created.body.appId}/builds/${created.body.buildId}`;
   const statusOf = async (): Promise<string> => String((await platform.api("GET", path)).body.status);
-  await until("the build is under way", async () => (await statusOf()) === "building", { deadlineMs: 20_000 });
+  await until("the build is under way", async () => (await statusOf()) === "building", { deadlineMs: 60_000 });
   await platform.end("SIGKILL");
   await platform.restart();
   await until("the build succeeds", async () => (await statusOf()) === "success", { deadlineMs: 90_000 });
@@ -126,8 +127,11 @@ test("a platform on a data folder, from its first start on", async (t) => {
     secondOnFolder(ground),
   );
   await t.test("an app that cannot start ends its build with the app's own traceback", () => brokenApp(ground));
-  await t.test("a restart keeps replicas running, and a stop ends with code 0", () => restarts(ground));
-  await t.test("a build that a kill cut off is taken up again and succeeds", () => cutOffBuild(ground));
+  const kills: readonly [string, (fixture: Fixture) => Promise<void>][] = [
+    ["a restart keeps replicas running, and a stop ends with code 0", restarts],
+    ["a build that a kill cut off is taken up again and succeeds", cutOffBuild],
+  ];
+  for (const [promise, run] of drawCases(kills, { what: "restarts", max: 1 })) await t.test(promise, () => run(ground));
 });
 
 test("an unknown setting is refused with the nearest name", async () => {

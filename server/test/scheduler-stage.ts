@@ -3,6 +3,7 @@
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
+import type { Pool } from "#drivers/pools/pool.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newReleaseId, type AppId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
@@ -19,7 +20,7 @@ import { settingsWith } from "#test/support/app-settings.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { addInstance } from "#test/support/instances.ts";
 import { ModelProxy } from "#test/support/model-proxy.ts";
-import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
+import { FakeDriver, goodScript, type FakeDriverOptions, type StartScript } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 
 /** In real time. */
@@ -82,9 +83,9 @@ export class Stage {
   readonly #listeners = new Set<(appId: AppId) => void>();
   #releases = 0;
 
-  constructor(db: Db, compute: readonly string[]) {
+  constructor(db: Db, given: Pick<FakeDriverOptions, "compute" | "pools">) {
     this.db = db;
-    this.driver = new FakeDriver({ clock: this.clock, script: () => this.#nextScript(), compute });
+    this.driver = new FakeDriver({ clock: this.clock, script: () => this.#nextScript(), ...given });
   }
 
   /** Starts a process of the platform; stopped after the test at the latest. */
@@ -235,9 +236,13 @@ export class Stage {
 }
 
 /** A stage in a database of its own. */
-export async function openStage(t: TestContext, compute: readonly string[] = ["CPU"]): Promise<Stage> {
+export async function openStage(
+  t: TestContext,
+  compute: readonly string[] = ["CPU"],
+  pools?: readonly Pool[],
+): Promise<Stage> {
   const { db } = await testDatabase(t);
-  const stage = new Stage(db, compute);
+  const stage = new Stage(db, pools === undefined ? { compute } : { pools });
   await addInstance(db, stage.driver);
   await db.insertInto("projects").values({ id: projectId, name: "Project" }).execute();
   await db

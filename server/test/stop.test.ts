@@ -5,15 +5,18 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import type { TestContext } from "node:test";
 import { lockFolder } from "#store/folder-lock.ts";
 import { isServerOf } from "#store/postgres/postgres-orphan.ts";
+import { drawTests } from "./support/drawn-cases.ts";
 import { deploy } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
+
+const test = drawTests({ what: "ends of the platform", count: 4, max: 2 });
 
 const program = join(import.meta.dirname, "../../tools/stop.ts");
 
@@ -35,7 +38,9 @@ def run():
 
 def slow():
     print("slow begins")
-    time.sleep(4)
+    storage = os.environ["HF_HOME"].split("/.cache")[0]
+    while not os.path.exists(storage + "/go"):
+        time.sleep(0.05)
     return "done"
 `;
 
@@ -73,6 +78,7 @@ test("while the platform stops, whoever comes gets 503 with Retry-After, and run
   for (const path of ["/healthz", "/v2/projects", `/v4/${platform.bootstrap.projectId}/app/run`]) {
     assert.ok(await stopping(path), path);
   }
+  writeFileSync(join(platform.dataDir, "storage", platform.bootstrap.projectId, "go"), "");
   assert.equal(((await (await slow).json()) as { result: string }).result, "done");
   assert.equal(await ended, 0);
   assert.match(platform.output(), /^1 replica keeps running and waits for the next npm start; npm run stop ends it$/m);

@@ -45,6 +45,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     ...management.apiParts,
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     ...{ deploysPerMinute: 1000, trustedProxies },
+    hardware: () => ({ items: [] }),
     health: { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: () => undefined,
     conditionsOf: noConditions,

@@ -15,7 +15,7 @@ import type { Json } from "./support/management-api.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import type { Received, WebhookReceiver } from "./support/webhook-receiver.ts";
-import { earlierExport, facts, oldPlatform } from "./old-folder/load.ts";
+import { earlierExport, facts, oldPlatform, type OldPlatform } from "./old-folder/load.ts";
 import { marked } from "./old-folder/read.ts";
 import { gitAt, gitLogin, makeRepositories, type Page, type Visitor } from "./old-folder/stage.ts";
 import "#test/support/leftovers.ts";
@@ -137,9 +137,7 @@ async function rowsOf(database: Client): Promise<Record<string, string[]>> {
   return found;
 }
 
-test("lists, logs, builds, runs, secrets, money and the audit log are answered as the version before answered them", async (t) => {
-  const { platform, database } = await oldPlatform(t);
-  await platform.restart();
+async function answersAreThoseOfBefore({ platform, database }: OldPlatform): Promise<void> {
   assert.match(platform.output(), /"migration":"0021-whose-replicas"[^]*"migration":"0022-releases"/);
   await answersAsBefore(platform);
   for (const page of facts.pages) await goesOnFrom(platform, page);
@@ -160,7 +158,7 @@ test("lists, logs, builds, runs, secrets, money and the audit log are answered a
   // Its replica went when the platform was killed: from then on nobody pays for it.
   const away = await get(platform, "usage?from=2026-11-04&to=2026-11-21");
   assert.deepEqual(away.items, []);
-});
+}
 
 test("once all that was under way has ended, another start changes no row", async (t) => {
   const { platform, database } = await oldPlatform(t);
@@ -181,9 +179,7 @@ test("once all that was under way has ended, another start changes no row", asyn
   assert.deepEqual(await rowsOf(database), before);
 });
 
-test("people sign in with their passwords, sessions and cookies go on, and tokens of all kinds are good", async (t) => {
-  const { platform } = await oldPlatform(t);
-  await platform.restart();
+async function peopleAndTokensGoOn({ platform }: OldPlatform, t: TestContext): Promise<void> {
   const { bootstrap } = platform;
   for (const [{ email, password, refreshToken, cookies }, role] of [
     [facts.owner, "owner"],
@@ -223,7 +219,7 @@ test("people sign in with their passwords, sessions and cookies go on, and token
     SLIPWAY_TOKEN: facts.serviceAccount,
   });
   assert.equal(JSON.parse(told.out).project.id, bootstrap.projectId);
-});
+}
 
 /** As changes/device-cookie.md says: wrong passwords from elsewhere lock nobody out of it. */
 async function isHerOwnDevice(platform: PlatformProcess, { email, password, cookies }: Visitor): Promise<void> {
@@ -235,9 +231,7 @@ async function isHerOwnDevice(platform: PlatformProcess, { email, password, cook
   assert.equal((await ask(platform, "POST /v2/auth/sign-in", { body: right, cookie: device })).status, 200);
 }
 
-test("apps are started from the artifacts that are there, with their secrets and what they have kept, and built again", async (t) => {
-  const { platform } = await oldPlatform(t);
-  await platform.restart();
+async function appsStartAndAreBuiltAgain({ platform }: OldPlatform, t: TestContext): Promise<void> {
   const answer = async (path: string, body: object = {}): Promise<Json> => {
     const [app = "", ...rest] = path.split("/");
     const response = await platform.call(app, rest.join("/"), body);
@@ -269,11 +263,9 @@ test("apps are started from the artifacts that are there, with their secrets and
     assert.equal((await answer(`${name}/${path}`)).error, undefined);
     assert.equal((await get(platform, app)).liveBuildId, build.id);
   }
-});
+}
 
-test("a run that waited ends once, one that ran says why it ended, and deliveries are signed with the secrets of before", async (t) => {
-  const { platform, receiver } = await oldPlatform(t);
-  await platform.restart();
+async function runsAndDeliveriesEnd({ platform, receiver }: OldPlatform): Promise<void> {
   const app = appOf(platform, "teller");
   const run = async (id: string): Promise<Json> => (await get(platform, `${app}/runs/${id}`)).item;
   for (const id of [runs.running, runs.waiting]) {
@@ -305,9 +297,7 @@ test("a run that waited ends once, one that ran says why it ended, and deliverie
   const seconds = String(headers["x-cerebrium-webhook-timestamp"]);
   const signed = createHmac("sha256", facts.callerSecret).update(`${runs.waiting}.${seconds}.`).update(body);
   assert.equal(headers["x-cerebrium-webhook-signature"], `v1,${signed.digest("hex")}`);
-  await platform.end("SIGTERM");
-  assert.equal(receiver.received.length, 2, "nothing of before is sent again");
-});
+}
 
 function onlyOne({ received }: WebhookReceiver, path: string): Received {
   const [one, more] = received.filter((request) => request.path === path);
@@ -322,9 +312,7 @@ function standardSignatureOf({ headers, body }: Received): string {
   return `v1,${signed.update(body).digest("base64")}`;
 }
 
-test("what is used after the upgrade is discounted by the coupon of before, and counts for the budget", async (t) => {
-  const { platform } = await oldPlatform(t);
-  await platform.restart();
+async function useIsCounted({ platform }: OldPlatform): Promise<void> {
   const tenth = async (): Promise<Json> =>
     (await get(platform, "billing/coupons")).items.find(({ code }: Json) => code === "TENTH");
   const budget = async (): Promise<Json> => await get(platform, "budget");
@@ -338,7 +326,7 @@ test("what is used after the upgrade is discounted by the coupon of before, and 
   const ofOctober = ({ items }: Json): Json => items.filter(({ month }: Json) => month === "2026-10");
   assert.ok(ofOctober(facts.answers[ledger]).length > 1);
   assert.deepEqual(ofOctober((await platform.api("GET", ledger)).body), ofOctober(facts.answers[ledger]));
-});
+}
 
 type Ran = { readonly code: number; readonly out: string };
 
@@ -352,9 +340,7 @@ async function slipway(t: TestContext, parameters: string[], environment: Record
   );
 }
 
-test("the audit log is one chain across the upgrade, and its export of before is verified with the keys of now", async (t) => {
-  const { platform } = await oldPlatform(t);
-  await platform.restart();
+async function auditLogIsOneChain({ platform }: OldPlatform, t: TestContext): Promise<void> {
   const { baseUrl, serviceAccountToken } = platform.bootstrap;
   assert.equal((await platform.api("PATCH", of(platform, "secrets"), { WORD: "after" })).status, 200);
   const headers = { authorization: `Bearer ${serviceAccountToken}` };
@@ -377,4 +363,36 @@ test("the audit log is one chain across the upgrade, and its export of before is
   const [before, now] = [entries(earlierExport), entries(exported)];
   assert.ok(before.length > 20 && now.length > before.length);
   assert.deepEqual(now.slice(0, before.length), before);
+}
+
+/** One platform for all: each part looks at other things of the folder. The first one looks before anything is done. */
+test("a data folder of the version before goes on", async (t) => {
+  const old = await oldPlatform(t);
+  await old.platform.restart();
+  const parts: readonly [string, (old: OldPlatform, t: TestContext) => Promise<void>][] = [
+    [
+      "lists, logs, builds, runs, secrets, money and the audit log are answered as the version before answered them",
+      answersAreThoseOfBefore,
+    ],
+    [
+      "a run that waited ends once, one that ran says why it ended, and deliveries are signed with the secrets of before",
+      runsAndDeliveriesEnd,
+    ],
+    [
+      "people sign in with their passwords, sessions and cookies go on, and tokens of all kinds are good",
+      peopleAndTokensGoOn,
+    ],
+    ["what is used after the upgrade is discounted by the coupon of before, and counts for the budget", useIsCounted],
+    [
+      "apps are started from the artifacts that are there, with their secrets and what they have kept, and built again",
+      appsStartAndAreBuiltAgain,
+    ],
+    [
+      "the audit log is one chain across the upgrade, and its export of before is verified with the keys of now",
+      auditLogIsOneChain,
+    ],
+  ];
+  for (const [promise, part] of parts) await t.test(promise, (inner) => part(old, inner));
+  await old.platform.end("SIGTERM");
+  assert.equal(old.receiver.received.length, 2, "nothing of before is sent again");
 });

@@ -3,11 +3,15 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { deploy } from "./support/examples.ts";
 import { startGitServer } from "./support/git-server.ts";
+import { pipVersion } from "./support/give-pip.ts";
 import { packageIndexAnswers } from "./support/package-index.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
 
-const toml = `[cerebrium.runtime.custom]
+const toml = `[cerebrium.deployment]
+python_version = "${pipVersion}"
+
+[cerebrium.runtime.custom]
 port = 8000
 entrypoint = ["uvicorn", "main:app", "--host", "0.0.0.0", "--port", "8000"]
 healthcheck_endpoint = "/health/"

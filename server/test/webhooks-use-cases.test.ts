@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { sql } from "kysely";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";

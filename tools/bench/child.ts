@@ -78,15 +78,16 @@ async function stopChild(child: ChildProcess): Promise<void> {
   clearTimeout(timer);
 }
 
-/** CPU seconds of a process and its descendants that are running or were waited for. */
+/** CPU seconds of a process and its descendants that are running or were waited for. Reads each process once: it is called in measurements. */
 export function cpuSecondsOf(pid: number): number {
-  const own = statOf(pid);
-  if (own === null) return 0;
-  const children = readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map((name) => Number(name))
-    .filter((other) => statOf(other)?.parent === pid);
-  return own.seconds + children.reduce((sum, other) => sum + cpuSecondsOf(other), 0);
+  const stats = new Map<number, Stat>();
+  for (const name of readdirSync("/proc")) {
+    const stat = /^\d+$/.test(name) ? statOf(Number(name)) : null;
+    if (stat !== null) stats.set(Number(name), stat);
+  }
+  const isBelow = (one: number | undefined): boolean =>
+    one !== undefined && (one === pid || isBelow(stats.get(one)?.parent));
+  return [...stats].reduce((sum, [one, { seconds }]) => sum + (isBelow(one) ? seconds : 0), 0);
 }
 
 /** CPU seconds of a process alone. */

@@ -1,13 +1,15 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback` or `roll-out`: measures,
+// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback`, `roll-out` or `docker`:
+// measures,
 // prints, and writes docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
-// for usage --apps=1000; for step and roll-out --rate --seconds=4.
+// for docker and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for step and roll-out --rate --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
 import { benchAudit } from "./audit/audit-bench.ts";
 import { auditSection } from "./audit/audit-report.ts";
 import { benchColdStart } from "./cold-start.ts";
+import { benchDocker, dockerSection, dockerSettings } from "./docker.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { benchPush, pushSection } from "./push.ts";
 import { coldStartSection, comparison, machine, proxySection, writeSection } from "./report.ts";
@@ -28,6 +30,7 @@ const { positionals, values } = parseArgs({
     projects: { type: "string", default: "50" },
     apps: { type: "string", default: "1000" },
     rate: { type: "string" },
+    "docker-host": { type: "string" },
     "no-write": { type: "boolean", default: false },
   },
 });
@@ -77,7 +80,17 @@ async function usage(): Promise<string> {
 }
 
 async function push(): Promise<string> {
-  const section = pushSection(await benchPush({ rounds }, print), machine());
+  const host = values["docker-host"];
+  const settings = host === undefined ? {} : dockerSettings(host);
+  const title = host === undefined ? "Push to live" : "Push to live with Docker";
+  const section = pushSection(title, await benchPush({ rounds, settings }, print), machine());
+  print(section);
+  return section;
+}
+
+async function docker(): Promise<string> {
+  const host = values["docker-host"] ?? "unix:///var/run/docker.sock";
+  const section = dockerSection(await benchDocker({ rounds, host }, print), machine());
   print(section);
   return section;
 }
@@ -105,6 +118,7 @@ const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   push,
   rollback,
   "roll-out": rollOut,
+  docker,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];

@@ -25,12 +25,12 @@ const toml = `[cerebrium.deployment]\nname = "pushed"\n[cerebrium.scaling]\ncool
 
 /** Runs `rounds` rounds; prints as it goes. */
 export async function benchPush(
-  options: { readonly rounds: number },
+  options: { readonly rounds: number; readonly settings: Record<string, string> },
   print: (line: string) => void,
 ): Promise<readonly PushRound[]> {
   return await inContext(async (t) => {
     const server = await startGitServer(t);
-    const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0" };
+    const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0", ...options.settings };
     const platform = await startPlatform(t, settings);
     const app = await openPushedApp(t, { platform, server, statuses: [] }, { repo: "pushed" });
     await app.clone.commit({ "slipway.toml": toml });
@@ -83,13 +83,13 @@ function partsOf(round: PushRound): string {
 }
 
 /** The section of the document, in Markdown. */
-export function pushSection(rounds: readonly PushRound[], machine: string): string {
+export function pushSection(title: string, rounds: readonly PushRound[], machine: string): string {
   const of = (pick: (round: PushRound) => number): string => {
     const all = rounds.map(pick);
     return `${Math.round(median(all))} ms | ${Math.min(...all)} – ${Math.max(...all)} ms`;
   };
   return [
-    "## Push to live",
+    `## ${title}`,
     "",
     `${new Date().toISOString().slice(0, 10)}, ${machine}. ${rounds.length} pushes of a change of code, with calls going on.`,
     "",

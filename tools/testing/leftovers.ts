@@ -67,9 +67,10 @@ function networkTables(): string[] {
   return [...listed.matchAll(/^table inet (slipway_[0-9a-f]+)$/gm)].map(([, name = ""]) => name);
 }
 
-/** Keeps a table that replicas use: it belongs to a platform that has started in the meantime. */
+/** Keeps a table that replicas use, as processes or containers: it belongs to a platform that has started in the meantime. */
 function removeTable(table: string): void {
-  const isUsed = readdirSync("/sys/class/net").some((name) => name.startsWith(table.replace("slipway_", "slp")));
+  const links = ["slp", "slb"].map((prefix) => table.replace("slipway_", prefix));
+  const isUsed = readdirSync("/sys/class/net").some((name) => links.some((link) => name.startsWith(link)));
   if (!isUsed) spawnSync("nft", ["delete", "table", "inet", table]);
 }
 

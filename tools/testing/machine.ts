@@ -39,6 +39,17 @@ const needs: readonly Need[] = [
     isDemanded: true,
   },
   {
+    name: "a Docker engine",
+    probe: [
+      "sh",
+      "-c",
+      "PATH=/usr/sbin:/usr/bin:/sbin:/bin; command -v dockerd && command -v docker-registry && command -v mmdebstrap",
+    ],
+    packages: ["docker.io", "docker-registry", "mmdebstrap"],
+    use: "suites of containers and images",
+    isDemanded: true,
+  },
+  {
     name: "libfaketime",
     probe: ["sh", "-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"],
     packages: ["faketime"],

@@ -7,6 +7,8 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { run } from "node:test";
 import { spec as SpecReporter, type TestEvent } from "node:test/reporters";
+import { unseenSeed } from "@slipway/server/test/support/drawn-seed.ts";
+import { drawFiles } from "./drawn-files.ts";
 import { slowFiles } from "./slow-files.ts";
 
 /** The number of parallel files: one more than cores, because each sometimes waits for processes and the database. */
@@ -17,29 +19,42 @@ const testWaitMs = 300_000;
 /** The result of a run. */
 export type Outcome = {
   ok: boolean;
+  /** Files that failed. */
+  readonly failed: string[];
   /** Each skipped test, with its file and the reason. */
   readonly skipped: string[];
   /** The number of tests, passed tests and failed tests. */
   readonly counts: string[];
 };
 
-/** Runs the files, which may be patterns. `options` are passed to the node that runs a file. */
+/**
+ * Runs the files, which may be patterns. `options` are passed to the node that runs a file. With `isShort` it leaves out some
+ * files of each group in `drawn-files.ts`, and prints which.
+ */
 export async function runNodeTests(given: {
   readonly patterns: readonly string[];
   readonly options: readonly string[];
   readonly cwd: string;
   readonly signal: AbortSignal;
+  readonly isShort: boolean;
 }): Promise<Outcome> {
-  const { patterns, options, cwd, signal } = given;
-  const files = slowFilesFirst(globSync(patterns, { cwd }).sort());
+  const { patterns, options, cwd, signal, isShort } = given;
+  const found = globSync(patterns, { cwd }).sort();
+  const files = slowFilesFirst(isShort ? drawn(found) : found);
   if (files.length === 0) throw new Error(`there is no test file ${patterns.join(" ")}`);
   const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv: options };
   const events = run({ files, cwd, signal, ...settings });
-  const outcome: Outcome = { ok: false, skipped: [], counts: [] };
+  const outcome: Outcome = { ok: false, failed: [], skipped: [], counts: [] };
   await pipeline(Readable.from(withoutCounts(events, outcome, cwd)), new SpecReporter(), process.stdout, {
     end: false,
   });
   return outcome;
+}
+
+function drawn(all: readonly string[]): readonly string[] {
+  const { files, lines } = drawFiles(all, Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed()));
+  for (const line of lines) process.stdout.write(`${line}\n`);
+  return files;
 }
 
 function slowFilesFirst(files: readonly string[]): string[] {
@@ -59,7 +74,11 @@ async function* withoutCounts(
       outcome.counts.push(`ℹ ${event.data.message}`);
       continue;
     }
-    if (event.type === "test:summary" && event.data.file === undefined) outcome.ok = event.data.success;
+    if (event.type === "test:summary") {
+      const { file, success } = event.data;
+      if (file === undefined) outcome.ok = success;
+      else if (!success) outcome.failed.push(relative(cwd, file));
+    }
     if (event.type === "test:pass" && event.data.skip !== undefined) {
       const { name, file = "", skip } = event.data;
       outcome.skipped.push(`${relative(cwd, file)}: ${name}${typeof skip === "string" ? ` (${skip})` : ""}`);

@@ -78,6 +78,7 @@ function resolveSpecifier(path: string, specifier: string): Target {
   const own = /^@slipway\/(\w+)\/(.+)$/.exec(specifier);
   if (own?.[1] === "contract") return { file: `contract/src/${own[2]}` };
   if (own?.[1] === "server") return resolveServer(path, own[2] ?? "");
+  if (own?.[1] === "cli" && (isTest(path) || path.startsWith("tools/"))) return { file: `cli/${own[2]}` };
   const parts = specifier.split("/");
   return { package: specifier.startsWith("@") ? parts.slice(0, 2).join("/") : (parts[0] ?? "") };
 }

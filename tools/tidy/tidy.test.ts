@@ -79,6 +79,11 @@ describe("imports", () => {
       /for tests only/,
     );
   });
+  test("the command line may be imported by tests, not by the product", () => {
+    const text = 'import { b } from "@slipway/cli/src/b.ts";';
+    assert.match(one(check({ "server/src/store/a.ts": text })).what, /@slipway\/cli is not among/);
+    assert.deepEqual(check({ "server/test/a.test.ts": text, "tools/a.ts": text }), []);
+  });
   test("a circle of type imports is found once and named in full", () => {
     const found = one(
       check({

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import gc
 import os
 import signal
 import sys
@@ -46,6 +47,8 @@ def run(here: str) -> None:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)  # The one that the app gets when it asks for one at import.
     signal.signal(signal.SIGTERM, stop_starting)
+    gc.freeze()  # Collections during the app's life need not look at the runtime's own objects.
+    gc.enable()
     try:
         module = import_app()
     except AppError as error:

@@ -166,7 +166,7 @@ export class Gate {
     }
     this.carriedOut++;
     connection.note(statement.text, statement.parameters);
-    statement.running = answerOf(connection.carryOut(statement, this.#options.database.timeMs));
+    statement.running = answerOf(connection, connection.carryOut(statement, this.#options.database.timeMs));
     await this.#watch(statement);
     await this.#lookAtBlocked();
     if (breaks && statement.phase === "answered") await this.#break(statement);
@@ -270,9 +270,12 @@ function mayHaveChanged(text: string, answer: Answer): boolean {
   return !text.startsWith("select") && "result" in answer && (answer.result.rowCount ?? 0) > 0;
 }
 
-function answerOf(running: Promise<unknown>): Promise<Answer> {
-  return running.then(
-    (result) => ({ result: inOrder(result as Result) }),
-    (error: unknown) => ({ error: error instanceof Error ? error : new Error(String(error)) }),
-  );
+async function answerOf({ client }: SimConnection, running: Promise<unknown>): Promise<Answer> {
+  try {
+    return { result: inOrder((await running) as Result) };
+  } catch (error) {
+    // The server sends an error before it lets go of the statement's locks, and answers the next statement after that.
+    await client.query("").catch(() => undefined);
+    return { error: error instanceof Error ? error : new Error(String(error)) };
+  }
 }

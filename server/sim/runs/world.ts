@@ -2,7 +2,7 @@
 // all drawn from one seed; and the promises, checked after everything that the database did.
 import { formatAddress } from "#drivers/address.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { isFinal } from "#runs/run-states.ts";
 import { Seeded } from "#test/support/seeded.ts";

@@ -4,6 +4,7 @@ import type { SchedulerRoute } from "#scheduler/app-state.ts";
 import type { FakeDriver, FakeReplica } from "#test/support/fake-driver.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import type { MemoryRows } from "./memory-rows.ts";
+import type { Crowd } from "./crowd.ts";
 import { harmDone } from "./others.ts";
 import type { SimPlatform } from "./sim-platform.ts";
 
@@ -18,6 +19,8 @@ export type Observed = {
   readonly served: ReadonlySet<ReleaseId>;
   /** How many replicas the project of all apps may have; null: any number. */
   readonly replicasMax: number | null;
+  /** The pool that all share, where it is a small one. */
+  readonly crowd: Crowd | null;
   /** A person has stopped the app. */
   isStopped(appId: AppId): boolean;
   /** For how long there have been replicas beyond the limit that could have gone; 0 when `isBeyond` is false. */
@@ -44,6 +47,8 @@ export function checkNow(world: Observed): void {
   expect(world, harm === undefined, harm ?? "");
   if (!world.platform.isAlive) return;
   checkLimit(world);
+  const crowded = world.crowd?.violation(world);
+  expect(world, crowded === undefined, crowded ?? "");
   const { proxy, view } = world.platform;
   for (const { appId, refusedReleaseId } of world.routes) {
     const isWaiting = proxy.demandOf(appId).waiting > 0;
@@ -53,7 +58,8 @@ export function checkNow(world: Observed): void {
       `a call of ${appId} waits although a replica has room`,
     );
     // At a limit calls wait for as long as the replicas of other apps are busy.
-    const isUnserved = world.replicasMax === null && isWaiting && view.ready(appId).length === 0;
+    const isUnserved =
+      world.replicasMax === null && world.crowd === null && isWaiting && view.ready(appId).length === 0;
     const unservedMs = world.unservedMs(appId, isUnserved);
     expect(world, unservedMs <= waitMsMax, `calls of ${appId} wait for ${unservedMs} ms and no replica came`);
     const stopped = world.isStopped(appId) ? view.ready(appId)[0] : undefined;
@@ -103,7 +109,7 @@ export function checkAtRest(world: Observed): void {
     const outdated = ofApp.find((row) => row.restarts !== restarts);
     expect(world, outdated === undefined, `replica ${outdated?.replicaId} has outlived a restart of its app`);
     const min = live?.settings.minReplicaCount ?? 0;
-    if (world.replicasMax !== null) continue;
+    if (world.replicasMax !== null || world.crowd !== null) continue;
     const isAtLeast =
       ofApp.length === min && ofApp.every((row) => row.releaseId === live?.releaseId && row.state === "ready");
     const found = ofApp.map((row) => `${row.replicaId} ${row.state} of ${row.releaseId}`).join(", ");
@@ -111,6 +117,8 @@ export function checkAtRest(world: Observed): void {
     expect(world, world.platform.proxy.demandOf(appId).waiting === 0, `a call of ${appId} waits at rest`);
   }
   checkLimitAtRest(world, alive.length);
+  const crowded = world.crowd?.violationAtRest(world);
+  expect(world, crowded === undefined, crowded ?? "");
   for (const replicaId of world.driver.started) {
     expect(world, world.rows.rows.has(replicaId), `replica ${replicaId} ran without a row`);
   }

@@ -18,6 +18,7 @@ export type RollingWorld = {
   readonly routes: readonly SchedulerRoute[];
   /** How many replicas the project of all apps may have; null: any number. */
   readonly replicasMax: number | null;
+  readonly crowd: unknown;
   isUnready(replicaId: ReplicaId): boolean;
   isStopped(appId: AppId): boolean;
 };
@@ -40,10 +41,12 @@ export class RollOutWatch {
     if (this.#seen !== this.#world.platform) this.#retired.clear();
     this.#seen = this.#world.platform;
     this.#retired.add(replicaId);
-    const { rows, routes, replicasMax } = this.#world;
+    const { rows, routes, replicasMax, crowd } = this.#world;
     const row = rows.rows.get(replicaId);
     const route = routes.find(({ appId }) => appId === row?.appId);
-    if (row === undefined || route === undefined || replicasMax !== null || this.#world.isStopped(row.appId)) return;
+    if (row === undefined || route === undefined || this.#world.isStopped(row.appId)) return;
+    // Others may need what this one has.
+    if (replicasMax !== null || crowd !== null) return;
     if (this.#world.isUnready(replicaId) || row.restarts < (route.restarts ?? 0)) return;
     const listed = new Set(this.#world.platform.view.ready(route.appId).map((ready) => ready.replicaId));
     if (!listed.has(replicaId)) return;

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { ahead } from "#test/support/ahead.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
 import { compareLoad, means, seeds, type Compared } from "./comparison.ts";
 import { curvesSvg } from "./curves-svg.ts";
@@ -12,17 +13,25 @@ import { perfectLine } from "./perfect-line.ts";
 
 const docs = join(import.meta.dirname, "../../../docs");
 
+const played: { readonly name: string; readonly result: () => Compared }[] = [];
 for (const shape of drawCases(loadShapes, { what: "loads", max: 1 })) {
-  test(`${shape.name}: callers wait no longer than with Knative's rule, and replicas cost no more`, async () => {
+  const result = await ahead(async () => {
     const hours: Compared[] = [];
     for (const seed of seeds) hours.push(await compareLoad(shape, seed, { isShort: true }));
-    const compared = means(hours);
+    return means(hours);
+  });
+  played.push({ name: shape.name, result });
+}
+
+for (const { name, result } of played) {
+  test(`${name}: callers wait no longer than with Knative's rule, and replicas cost no more`, () => {
+    const compared = result();
     const { slipway, knative, perfect } = compared;
     const said = JSON.stringify(compared, (key, value: unknown) => (key === "curve" ? undefined : value));
     assert.ok(slipway.waitedSeconds <= knative.waitedSeconds, said);
     assert.ok(slipway.replicaSeconds <= knative.replicaSeconds, said);
     assert.ok(perfect.replicaSeconds < slipway.replicaSeconds, said);
-    const [waited = 0, replicas = 0] = documented(shape.name);
+    const [waited = 0, replicas = 0] = documented(name);
     assert.ok(Math.abs(replicas / slipway.replicaSeconds - 1) < 0.05, `node server/sim/scheduler/compare.ts: ${said}`);
     assert.ok(Math.abs(waited - slipway.waitedSeconds) < 0.3 * slipway.waitedSeconds, `the same: ${said}`);
   });

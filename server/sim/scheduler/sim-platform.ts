@@ -135,12 +135,15 @@ export class SimPlatform {
       name: driver.name,
       instanceId,
       capabilities: driver.capabilities,
+      get placement() {
+        return driver.placement;
+      },
       collectStorage: (...given) => driver.collectStorage(...given),
       open: (sink) => this.#ifAlive(() => driver.open(mortalSink(sink))),
       start: (spec, signal) => this.#ifAlive(() => driver.start(spec, signal)),
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
       list: () => this.#ifAlive(list),
-      capacity: (resources) => driver.capacity(resources),
+      capacity: (...given) => driver.capacity(...given),
       usage: () => this.#ifAlive(() => driver.usage()),
       forget: (replicaId) => this.#ifAlive(() => driver.forget(replicaId)),
       close: () => this.#ifAlive(() => driver.close()),

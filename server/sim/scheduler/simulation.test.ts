@@ -2,11 +2,13 @@
 // `node server/sim/scheduler/run-seed.ts <seed>`.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { ahead } from "#test/support/ahead.ts";
 import { countOf, drawCases } from "#test/support/drawn-cases.ts";
 import { drawnOf, kindOf, unseenSeed } from "#test/support/drawn-seed.ts";
 import { Violation } from "./invariants.ts";
 import type { Mutation } from "./sim-platform.ts";
-import { runWorld, type WorldReport } from "./world.ts";
+import { runWorld } from "./world.ts";
+import type { WorldReport } from "./world-options.ts";
 
 const seeds = countOf({ what: "known seeds", complete: 60, short: 15 });
 const steps = 80;
@@ -29,7 +31,7 @@ async function firstViolation(options: {
   return undefined;
 }
 
-test("no seed breaks a promise where most starts fail", async () => {
+const failing = await ahead(async () => {
   let restarts = 0;
   for (let seed = 1; seed <= newSeeds; seed++) {
     try {
@@ -38,23 +40,25 @@ test("no seed breaks a promise where most starts fail", async () => {
       throw new Error(`seed ${seed} with ${steps} steps, failing`, { cause: error });
     }
   }
-  assert.ok(restarts >= newSeeds, `only ${restarts} restarts`);
+  return restarts;
 });
-
-for (const isLimited of [false, true]) {
-  test(isLimited ? "no seed breaks a promise at the limit of a project" : "no seed breaks a promise", async () => {
-    await runSeeds({ isLimited, isStopping: false });
-  });
-}
-
-test("no seed breaks a promise while people stop and start apps", async () => {
-  await runSeeds({ isLimited: false, isStopping: true });
+const crowded = await ahead(async () => {
+  let reclaimed = 0;
+  for (let seed = 1; seed <= seeds; seed++) {
+    try {
+      reclaimed += (await runWorld({ seed, steps, isCrowded: true })).reclaimed;
+    } catch (error) {
+      throw new Error(`seed ${seed} with ${steps} steps, crowded`, { cause: error });
+    }
+  }
+  return reclaimed;
 });
-
-test("seeds that nobody has tried break no promise", async (t) => {
-  const first = unseenSeed();
-  t.diagnostic(`from seed ${first} on`);
-  for (let seed = first; seed < first + newSeeds; seed++) {
+const usual = await ahead(() => runSeeds({ isLimited: false, isStopping: false }));
+const limited = await ahead(() => runSeeds({ isLimited: true, isStopping: false }));
+const stopping = await ahead(() => runSeeds({ isLimited: false, isStopping: true }));
+const firstNew = unseenSeed();
+const untried = await ahead(async () => {
+  for (let seed = firstNew; seed < firstNew + newSeeds; seed++) {
     const { events, ...drawn } = drawnOf(seed);
     try {
       await runWorld({ ...drawn, steps: events });
@@ -65,7 +69,71 @@ test("seeds that nobody has tried break no promise", async (t) => {
   }
 });
 
-async function runSeeds(kind: { readonly isLimited: boolean; readonly isStopping: boolean }): Promise<void> {
+/** Guards that are taken out, and what the simulation says then. */
+const mutations: readonly {
+  mutation: Mutation;
+  message: RegExp;
+  isLimited?: true;
+  isFailing?: true;
+  isStopping?: true;
+}[] = [
+  { mutation: "limits are not seen", message: /where \d may/, isLimited: true },
+  { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
+  { mutation: "waiting calls are not seen", message: /no replica came|waits at rest|within its cooldown/ },
+  { mutation: "starts are not recorded", message: /has no row|without a row/ },
+  { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
+  { mutation: "restarts are not seen", message: /has outlived a restart/ },
+  { mutation: "stops are not seen", message: /although it is stopped/, isStopping: true },
+  { mutation: "one replica above the maximum", message: /at most \d allowed/ },
+  { mutation: "releases that leave are not kept", message: /needed for its share/ },
+  { mutation: "a roll-out gets all calls at once", message: /needed for its share/ },
+  { mutation: "failed starts are forgotten", message: /failed in a row/, isFailing: true },
+  { mutation: "cooldowns are forgotten", message: /outlives the cooldown/ },
+  { mutation: "rows of others are taken for its own", message: /row of another platform/ },
+  { mutation: "labels of others are not seen", message: /replica of another platform/ },
+];
+
+const broken: { readonly mutation: Mutation; readonly message: RegExp; readonly found: () => Violation | undefined }[] =
+  [];
+for (const { mutation, message, ...kind } of drawCases(mutations, { what: "broken guards", max: 3 })) {
+  broken.push({ mutation, message, found: await ahead(() => firstViolation({ mutation, ...kind })) });
+}
+
+test("no seed breaks a promise where most starts fail", () => {
+  assert.ok(failing() >= newSeeds, `only ${failing()} restarts`);
+});
+
+test("no seed breaks a promise where the pool is small and some apps are protected", () => {
+  assert.ok(crowded() > seeds / 4, `reclaimed: only ${crowded()}`);
+});
+
+test("no seed breaks a promise", () => allHappen(usual()));
+
+test("no seed breaks a promise at the limit of a project", () => allHappen(limited()));
+
+test("no seed breaks a promise while people stop and start apps", () => allHappen(stopping()));
+
+test("seeds that nobody has tried break no promise", (t) => {
+  t.diagnostic(`from seed ${firstNew} on`);
+  untried();
+});
+
+describe("a broken guard is noticed", () => {
+  for (const { mutation, message, found } of broken) {
+    test(`the simulation fails when ${mutation}`, () => {
+      assert.match(found()?.message ?? "no seed failed", message);
+    });
+  }
+});
+
+function allHappen(total: Partial<WorldReport>): void {
+  for (const [name, count] of Object.entries(total)) assert.ok(count > seeds / 4, `${name}: only ${count}`);
+}
+
+async function runSeeds(kind: {
+  readonly isLimited: boolean;
+  readonly isStopping: boolean;
+}): Promise<Partial<WorldReport>> {
   const counts = {
     served: 0,
     refused: 0,
@@ -86,36 +154,5 @@ async function runSeeds(kind: { readonly isLimited: boolean; readonly isStopping
       throw new Error(`seed ${seed} with ${steps} steps${kindOf(kind)}`, { cause: error });
     }
   }
-  for (const [name, count] of Object.entries(total)) assert.ok(count > seeds / 4, `${name}: only ${count}`);
+  return total;
 }
-
-describe("a broken guard is noticed", () => {
-  const mutations: readonly {
-    mutation: Mutation;
-    message: RegExp;
-    isLimited?: true;
-    isFailing?: true;
-    isStopping?: true;
-  }[] = [
-    { mutation: "limits are not seen", message: /where \d may/, isLimited: true },
-    { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
-    { mutation: "waiting calls are not seen", message: /no replica came|waits at rest|within its cooldown/ },
-    { mutation: "starts are not recorded", message: /has no row|without a row/ },
-    { mutation: "ends are not recorded", message: /rows and replicas differ|at most \d allowed/ },
-    { mutation: "restarts are not seen", message: /has outlived a restart/ },
-    { mutation: "stops are not seen", message: /although it is stopped/, isStopping: true },
-    { mutation: "one replica above the maximum", message: /at most \d allowed/ },
-    { mutation: "releases that leave are not kept", message: /needed for its share/ },
-    { mutation: "a roll-out gets all calls at once", message: /needed for its share/ },
-    { mutation: "failed starts are forgotten", message: /failed in a row/, isFailing: true },
-    { mutation: "cooldowns are forgotten", message: /outlives the cooldown/ },
-    { mutation: "rows of others are taken for its own", message: /row of another platform/ },
-    { mutation: "labels of others are not seen", message: /replica of another platform/ },
-  ];
-  for (const { mutation, message, ...kind } of drawCases(mutations, { what: "broken guards", max: 3 })) {
-    test(`the simulation fails when ${mutation}`, async () => {
-      const violation = await firstViolation({ mutation, ...kind });
-      assert.match(violation?.message ?? "no seed failed", message);
-    });
-  }
-});

@@ -4,6 +4,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
 import type { StoredRelease } from "#scheduler/replica-rows.ts";
+import { Crowd } from "./crowd.ts";
 import { checkAtRest, checkNow, checkStop, Violation } from "./invariants.ts";
 import { MemoryRows } from "./memory-rows.ts";
 import { addOthers } from "./others.ts";
@@ -13,41 +14,13 @@ import { Seeded } from "#test/support/seeded.ts";
 import { FakeDriver, goodScript, type StartScript } from "#test/support/fake-driver.ts";
 import { Stops } from "./stops.ts";
 import { SimPlatform, type Mutation } from "./sim-platform.ts";
+import type { WorldOptions, WorldReport } from "./world-options.ts";
 import { appSettings } from "./sim-settings.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { tcpAddress } from "#test/support/replica-address.ts";
 
 /** Long enough for each cooldown, drain, deadline and retry to pass, one after the other. */
 const restMs = 400_000;
-
-export type WorldOptions = {
-  readonly seed: number;
-  readonly steps: number;
-  readonly mutation?: Mutation;
-  /** The apps are of a project that may have a bounded number of replicas, which changes from time to time. */
-  readonly isLimited?: boolean;
-  /** Apps are stopped and started by people from time to time. */
-  readonly isStopping?: boolean;
-  /** Most starts fail. */
-  readonly isFailing?: boolean;
-};
-
-/** What happened, for a look at whether the simulation is worth something. */
-export type WorldReport = {
-  served: number;
-  refused: number;
-  crashed: number;
-  starts: number;
-  deploys: number;
-  /** Steps of roll-outs, and roll-outs that were taken back. */
-  steps: number;
-  takenBack: number;
-  /** Of the platform. */
-  restarts: number;
-  /** Restarts of an app that were asked for. */
-  replacements: number;
-  stops: number;
-};
 
 /** Runs one seed to its end. Throws `Violation` when a promise is broken. */
 export async function runWorld(options: WorldOptions): Promise<WorldReport> {
@@ -63,9 +36,10 @@ export class World {
   readonly driver: FakeDriver;
   readonly report: WorldReport = {
     ...{ served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0 },
-    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0 },
+    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0, reclaimed: 0 },
   };
   platform: SimPlatform;
+  readonly crowd: Crowd | null;
   /** Releases that have got calls. */
   readonly served = new Set<ReleaseId>();
   readonly #watch = new RestartWatch(this);
@@ -100,7 +74,9 @@ export class World {
       for (const listener of this.#listeners) listener(appId);
     });
     if (options.isLimited === true) this.#replicasMax = this.#limits.integer(1, 4);
-    this.driver = new FakeDriver({ clock: this.clock, script: () => this.#script() });
+    this.crowd = options.isCrowded === true ? new Crowd(options.seed + 2) : null;
+    const pools = this.crowd === null ? {} : { pools: this.crowd.pools };
+    this.driver = new FakeDriver({ clock: this.clock, script: () => this.#script(), ...pools });
     const apps = this.#seeded.integer(1, 3);
     for (let index = 0; index < apps; index++) this.#addApp(`app-${index}`);
     addOthers(this);
@@ -156,6 +132,7 @@ export class World {
     checkAtRest(this);
     this.#countOutcomes();
     this.report.stops = this.#stops.total;
+    this.report.reclaimed = this.crowd?.countReclaimed(this) ?? 0;
     this.report.starts = this.driver.started.size;
     await this.platform.stop();
   }
@@ -366,7 +343,8 @@ export class World {
 
   #addRelease(route: SchedulerRoute): StoredRelease {
     const number = this.rows.releases.size;
-    const settings: AppSettings = appSettings(this.#seeded);
+    const drawn: AppSettings = appSettings(this.#seeded);
+    const settings = this.crowd?.settingsOf(drawn, route.appId) ?? drawn;
     const release: StoredRelease = {
       releaseId: `release-${number}` as ReleaseId,
       buildId: `build-${number}` as BuildId,

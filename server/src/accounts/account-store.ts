@@ -3,10 +3,10 @@ import { randomUUID } from "node:crypto";
 import type { Insertable, Selectable } from "kysely";
 import type { Role } from "@slipway/contract/words.ts";
 import type { Db } from "#store/database.ts";
-import type { PeopleTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
-export type PersonRow = Selectable<PeopleTable>;
+export type PersonRow = Selectable<Tables["people"]>;
 
 /** The person with the address (any case), or undefined. */
 export function personByEmail(db: Db, email: string): Promise<PersonRow | undefined> {
@@ -30,7 +30,7 @@ export async function roleIn(
 }
 
 /** Adds a person; fails when the address is taken. */
-export async function insertPerson(tx: Db, row: Insertable<PeopleTable>): Promise<void> {
+export async function insertPerson(tx: Db, row: Insertable<Tables["people"]>): Promise<void> {
   await tx.insertInto("people").values(row).execute();
 }
 

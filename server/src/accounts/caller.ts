@@ -1,7 +1,7 @@
 // The caller of a request, as a verified token names it.
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
-import type { Actor } from "#audit/actor.ts";
+import type { Actor } from "#audit/record.ts";
 
 /** Kinds of tokens with a row in `tokens`. */
 export type TokenKind = "service_account" | "inference" | "operator";

@@ -1,9 +1,9 @@
 // Rows of the keys that sign tokens.
 import { sql, type Insertable, type Selectable } from "kysely";
 import type { Db } from "#store/database.ts";
-import type { SigningKeysTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type SigningKeyRow = Selectable<SigningKeysTable>;
+export type SigningKeyRow = Selectable<Tables["signing_keys"]>;
 
 /** A key, and the number of valid tokens with a row that it signed. */
 export type CountedKey = Omit<SigningKeyRow, "private_key_sealed" | "public_jwk"> & { readonly validTokens: number };
@@ -43,7 +43,7 @@ export async function countedKeys(db: Db, now: Date): Promise<CountedKey[]> {
 }
 
 /** Adds a signing key. */
-export async function insertSigningKey(tx: Db, row: Insertable<SigningKeysTable>): Promise<void> {
+export async function insertSigningKey(tx: Db, row: Insertable<Tables["signing_keys"]>): Promise<void> {
   await tx.insertInto("signing_keys").values(row).execute();
 }
 

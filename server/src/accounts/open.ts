@@ -7,15 +7,6 @@ import { TokenCheck, type TokenCheckOptions } from "./token-check.ts";
 import { TokenUseCases } from "./token-use-cases.ts";
 import { TokenUses } from "./token-uses.ts";
 
-/** The token check shared by the API and the proxy, and the API's use cases for tokens and keys. */
-export type OpenedTokens = {
-  readonly tokens: Authenticator;
-  readonly tokenUseCases: TokenUseCases;
-  readonly keyUseCases: SigningKeyUseCases;
-  /** Call it for people whose projects have changed. */
-  readonly personChanged: (personId: string) => void;
-};
-
 /** The keys that sign tokens. */
 export async function openSigningKeys({ db, sealer, clock }: Foundation): Promise<SigningKeys> {
   const keys = new SigningKeys({ sealer, clock });
@@ -23,11 +14,14 @@ export async function openSigningKeys({ db, sealer, clock }: Foundation): Promis
   return keys;
 }
 
-/** Opens the token check; `people` looks up the sessions of people. */
+/**
+ * Opens the token check, which the API and the proxy share, and the API's use cases for tokens and keys. `people` looks up
+ * the sessions of people.
+ */
 export function openTokens(
   settings: { readonly failedTokensPerMinute: number },
   parts: Foundation & { readonly keys: SigningKeys; readonly people: NonNullable<TokenCheckOptions["people"]> },
-): OpenedTokens {
+) {
   const { db, keys, notifications, clock, log, lifecycle, people } = parts;
   const check = new TokenCheck({ db, keys, notifications, clock, people });
   lifecycle.onClose("tokens", () => check.close());
@@ -38,6 +32,7 @@ export function openTokens(
     tokens: new Authenticator({ check, uses, failedPerMinute: settings.failedTokensPerMinute, clock }),
     tokenUseCases: new TokenUseCases({ db, keys, clock }),
     keyUseCases: new SigningKeyUseCases({ db, keys, clock }),
-    personChanged: (personId) => check.personChanged(personId),
+    // For people whose projects have changed.
+    personChanged: (personId: string): void => check.personChanged(personId),
   };
 }

@@ -1,8 +1,8 @@
 // Access tokens of people: short-lived JWTs, signed like all others, that name a person and one of their sessions. Their rights
 // are looked up, so that they end with the session.
-import { SignJWT } from "jose";
 import { Secret } from "#lib/secret.ts";
-import { signatureAlgorithm, type SigningKey } from "./keys.ts";
+import type { SigningKey } from "./keys.ts";
+import { signClaims } from "./sign.ts";
 
 /** Lifetime in seconds; the session continues and issues new ones. */
 export const personTokenSeconds = 4 * 3600;
@@ -17,9 +17,6 @@ export async function signPersonToken(wanted: {
 }): Promise<Secret> {
   const { key, personId, sessionId, email } = wanted;
   const issuedAt = Math.floor(wanted.nowMs / 1000);
-  const token = await new SignJWT({ sub: personId, sid: sessionId, email, iat: issuedAt })
-    .setExpirationTime(issuedAt + personTokenSeconds)
-    .setProtectedHeader({ alg: signatureAlgorithm, typ: "JWT", kid: key.id })
-    .sign(key.privateKey);
-  return new Secret(token);
+  const claims = { sub: personId, sid: sessionId, email, iat: issuedAt, exp: issuedAt + personTokenSeconds };
+  return new Secret(await signClaims(claims, key));
 }

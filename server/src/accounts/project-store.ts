@@ -4,9 +4,9 @@ import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "
 import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import type { MembersTable, ProjectsTable, Tables } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type ProjectRow = Selectable<ProjectsTable>;
+export type ProjectRow = Selectable<Tables["projects"]>;
 
 /** The project, or undefined. */
 export function projectById(db: Db, id: ProjectId): Promise<ProjectRow | undefined> {
@@ -54,12 +54,12 @@ export async function lockProjectWhole(tx: Tx, id: ProjectId): Promise<ProjectRo
 }
 
 /** Adds a project. */
-export async function insertProject(tx: Db, row: Insertable<ProjectsTable>): Promise<void> {
+export async function insertProject(tx: Db, row: Insertable<Tables["projects"]>): Promise<void> {
   await tx.insertInto("projects").values(row).execute();
 }
 
 /** Makes a person a member; fails when they already are. */
-export async function insertMember(tx: Db, row: Insertable<MembersTable>): Promise<void> {
+export async function insertMember(tx: Db, row: Insertable<Tables["members"]>): Promise<void> {
   await tx.insertInto("members").values(row).execute();
 }
 

@@ -3,35 +3,20 @@ import { randomUUID } from "node:crypto";
 import { newProjectId, type ProjectId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { insertPassword, insertPerson, personByEmail } from "./account-store.ts";
 import { hashPassword } from "./passwords.ts";
-import {
-  countOwned,
-  eraseSecrets,
-  insertMember,
-  insertProject,
-  lockProject,
-  lockProjectWhole,
-  markDeleted,
-  projectById,
-  removeInvitations,
-  removeMembers,
-  revokeProjectTokens,
-  setProjectName,
-  type ProjectRow,
-} from "./project-store.ts";
+import * as store from "./project-store.ts";
 import { checkedName } from "./tokens.ts";
 
 /** Per person; a program that creates more is out of control. */
 const ownedMax = 1_000;
 
 /** The project, or null. */
-export async function findProject(db: Db, id: ProjectId): Promise<ProjectRow | null> {
-  return (await projectById(db, id)) ?? null;
+export async function findProject(db: Db, id: ProjectId): Promise<store.ProjectRow | null> {
+  return (await store.projectById(db, id)) ?? null;
 }
 
 /** Creates a project. Its owner must exist; null: no members yet. Throws `Fault` for an empty or too long name. */
@@ -41,12 +26,12 @@ export async function createProject(
 ): Promise<ProjectId> {
   const name = checkedName(wanted.name);
   const { ownerId, by } = wanted;
-  if (ownerId !== null && (await countOwned(tx, ownerId)) >= ownedMax) {
+  if (ownerId !== null && (await store.countOwned(tx, ownerId)) >= ownedMax) {
     throw new Fault("conflict", `You already own ${ownedMax} projects, which is the limit; delete one first.`);
   }
   const id = newProjectId();
-  await insertProject(tx, { id, name });
-  if (ownerId !== null) await insertMember(tx, { project_id: id, person_id: ownerId, role: "owner" });
+  await store.insertProject(tx, { id, name });
+  if (ownerId !== null) await store.insertMember(tx, { project_id: id, person_id: ownerId, role: "owner" });
   await record(tx, {
     ...{ projectId: id, action: "project.create", by, resource: { type: "project", id, name } },
     changes: { name: { new: name } },
@@ -59,11 +44,11 @@ export async function createProject(
 export async function renameProject(
   tx: Tx,
   wanted: { id: ProjectId; name: string; by: By },
-): Promise<Pick<ProjectRow, "id" | "name" | "created_at">> {
+): Promise<Pick<store.ProjectRow, "id" | "name" | "created_at">> {
   const { id, by } = wanted;
   const name = checkedName(wanted.name);
-  const row = await lockProject(tx, id);
-  await setProjectName(tx, id, name);
+  const row = await store.lockProject(tx, id);
+  await store.setProjectName(tx, id, name);
   await record(tx, {
     ...{ projectId: id, action: "project.update", by, resource: { type: "project", id, name } },
     changes: { name: { old: row.name, new: name } },
@@ -78,12 +63,12 @@ export async function renameProject(
 export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: number; by: By }): Promise<void> {
   const { id, by } = wanted;
   const at = new Date(wanted.nowMs);
-  const row = await lockProjectWhole(tx, id);
-  const tokens = await revokeProjectTokens(tx, id, at);
-  const members = await removeMembers(tx, id);
-  await removeInvitations(tx, id);
-  await eraseSecrets(tx, id);
-  await markDeleted(tx, id, at);
+  const row = await store.lockProjectWhole(tx, id);
+  const tokens = await store.revokeProjectTokens(tx, id, at);
+  const members = await store.removeMembers(tx, id);
+  await store.removeInvitations(tx, id);
+  await store.eraseSecrets(tx, id);
+  await store.markDeleted(tx, id, at);
   await record(tx, {
     ...{ projectId: id, action: "project.delete", by, resource: { type: "project", id, name: row.name } },
     changes: { memberCount: { old: members.length, new: 0 }, tokenCount: { old: tokens.length, new: 0 } },

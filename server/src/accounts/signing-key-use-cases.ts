@@ -1,8 +1,7 @@
 // Operators list the keys that sign tokens, switch to a new one, and withdraw one that was stolen or is no longer needed. A
 // change and its audit row are one transaction; every platform follows within a second of the commit.
 import { Fault } from "#lib/fault.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import { countedKeys, markWithdrawn, type CountedKey } from "./key-store.ts";

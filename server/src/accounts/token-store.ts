@@ -2,10 +2,10 @@
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
-import type { TokensTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import type { TokenKind } from "./caller.ts";
 
-export type TokenRow = Selectable<TokensTable>;
+export type TokenRow = Selectable<Tables["tokens"]>;
 
 /** The owner of tokens, a project or the operators (null), and their kind. */
 export type TokenOwner = { readonly kind: TokenKind; readonly projectId: ProjectId | null };
@@ -26,7 +26,7 @@ export function tokenById(db: Db, id: TokenId): Promise<TokenRow | undefined> {
 }
 
 /** Adds a token's row. */
-export async function insertToken(tx: Db, row: Insertable<TokensTable>): Promise<void> {
+export async function insertToken(tx: Db, row: Insertable<Tables["tokens"]>): Promise<void> {
   await tx.insertInto("tokens").values(row).execute();
 }
 

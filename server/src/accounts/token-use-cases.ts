@@ -3,8 +3,7 @@
 import { Fault } from "#lib/fault.ts";
 import { newTokenId, type ProjectId, type TokenId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
@@ -16,23 +15,13 @@ import { callingRights, requireRights, rightsOf, type Rights } from "./rights.ts
 import { allows } from "./permissions.ts";
 import { planRotation } from "./rotation.ts";
 import { addToken, checkedEnd, checkedName, issueToken, kindNames, signToken, type TokenWish } from "./tokens.ts";
-import {
-  countActiveAccounts,
-  listAccounts,
-  lockTokenAccount,
-  lockKind,
-  revokeTokens,
-  shortenTokens,
-  updateAccount,
-  type TokenOwner,
-  type TokenRow,
-} from "./token-store.ts";
+import * as store from "./token-store.ts";
 
 /** The requester: their rights limit what they can grant. */
 export type Asking = { readonly caller: Caller; readonly by: By };
 
 /** An account of an owner. */
-export type TokenAccountRef = TokenOwner & { readonly accountId: TokenId };
+export type TokenAccountRef = store.TokenOwner & { readonly accountId: TokenId };
 
 /** `token` is shown once. */
 export type IssuedAccount = { readonly account: AccountView; readonly token: Secret };
@@ -57,14 +46,14 @@ export class TokenUseCases {
   }
 
   /** Active ones first, then newest first. */
-  async list(owner: TokenOwner): Promise<AccountView[]> {
+  async list(owner: store.TokenOwner): Promise<AccountView[]> {
     const nowMs = this.#parts.clock.now();
-    const accounts = await listAccounts(this.#parts.db, { ...owner, limit: accountsMax, now: new Date(nowMs) });
+    const accounts = await store.listAccounts(this.#parts.db, { ...owner, limit: accountsMax, now: new Date(nowMs) });
     return accounts.map((account) => accountView(account, nowMs));
   }
 
   /** The newest tokens of those accounts that are active and readable, signed again. Records the read. */
-  async read(owner: TokenOwner, accounts: readonly AccountView[], by: By): Promise<ReadonlyMap<TokenId, Secret>> {
+  async read(owner: store.TokenOwner, accounts: readonly AccountView[], by: By): Promise<ReadonlyMap<TokenId, Secret>> {
     const tokens = new Map<TokenId, Secret>();
     for (const { id, newest, state } of accounts) {
       const key = newest.signing_key_id === null ? undefined : this.#parts.keys.signer(newest.signing_key_id);
@@ -96,7 +85,7 @@ export class TokenUseCases {
         projectId: owner.projectId,
         all: wish.kind === "operator" ? [] : [rightsOfWish(wish)],
       });
-      if ((await countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax) {
+      if ((await store.countActiveAccounts(tx, { ...owner, now: new Date(nowMs) })) >= accountsMax) {
         throw new Fault("conflict", `There are already ${accountsMax}, which is the limit; delete unused ones.`);
       }
       const { id, token } = await issueToken(tx, { wish, name, key: this.#parts.keys.current(), nowMs, by });
@@ -115,7 +104,7 @@ export class TokenUseCases {
         await requireOver(tx, caller, { projectId: owner.projectId, all: [old, rights] });
       }
       const { role, permissions } = rights;
-      await updateAccount(tx, owner.accountId, {
+      await store.updateAccount(tx, owner.accountId, {
         name,
         role,
         permissions: permissions === null ? null : [...permissions],
@@ -155,8 +144,8 @@ export class TokenUseCases {
       const { kind, project_id, account_id, name, role, permissions, is_readable } = newest;
       const kept = { kind, project_id, account_id, name, role, permissions, is_readable };
       const token = await addToken(tx, key, { ...kept, id, created_at: createdAt, expires_at: plan.expiresAt });
-      await revokeTokens(tx, plan.revoked, new Date(nowMs));
-      await shortenTokens(tx, plan.shortened, new Date(plan.overlapEndsAtMs));
+      await store.revokeTokens(tx, plan.revoked, new Date(nowMs));
+      await store.shortenTokens(tx, plan.shortened, new Date(plan.overlapEndsAtMs));
       await this.#tell(tx, tokens);
       await record(tx, {
         projectId: owner.projectId,
@@ -177,16 +166,16 @@ export class TokenUseCases {
   async revoke(owner: TokenAccountRef, by: By): Promise<AccountView> {
     const now = new Date(this.#parts.clock.now());
     return await this.#parts.db.transaction().execute(async (tx) => {
-      if (owner.kind === "operator") await lockKind(tx, owner.kind);
+      if (owner.kind === "operator") await store.lockKind(tx, owner.kind);
       const { newest, tokens } = await this.#lock(tx, owner);
       if (
         owner.kind === "operator" &&
-        (await countActiveAccounts(tx, { ...owner, now, except: owner.accountId })) === 0
+        (await store.countActiveAccounts(tx, { ...owner, now, except: owner.accountId })) === 0
       ) {
         throw new Fault("conflict", "This is the last valid operator token: create another one first.");
       }
       const ids = tokens.map((token) => token.id);
-      await revokeTokens(tx, ids, now);
+      await store.revokeTokens(tx, ids, now);
       await this.#tell(tx, tokens);
       const resource = { type: owner.kind, id: owner.accountId, name: newest.name };
       await record(tx, { projectId: owner.projectId, action: "token.revoke", by, resource });
@@ -195,8 +184,8 @@ export class TokenUseCases {
   }
 
   /** The tokens of an account that is not revoked, locked. */
-  async #lock(tx: Tx, owner: TokenAccountRef): Promise<{ newest: TokenRow; tokens: readonly TokenRow[] }> {
-    const tokens = (await lockTokenAccount(tx, owner)).filter((token) => token.revoked_at === null);
+  async #lock(tx: Tx, owner: TokenAccountRef): Promise<{ newest: store.TokenRow; tokens: readonly store.TokenRow[] }> {
+    const tokens = (await store.lockTokenAccount(tx, owner)).filter((token) => token.revoked_at === null);
     const [newest] = tokens;
     if (newest !== undefined) return { newest, tokens };
     throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id, or it was revoked.`);
@@ -204,12 +193,12 @@ export class TokenUseCases {
 
   async #view(tx: Tx, owner: TokenAccountRef): Promise<AccountView> {
     const nowMs = this.#parts.clock.now();
-    const [account] = await listAccounts(tx, { ...owner, limit: 1, now: new Date(nowMs) });
+    const [account] = await store.listAccounts(tx, { ...owner, limit: 1, now: new Date(nowMs) });
     if (account === undefined) throw new Fault("not_found", `There is no ${kindNames[owner.kind]} with that id.`);
     return accountView(account, nowMs);
   }
 
-  async #tell(tx: Tx, tokens: readonly TokenRow[]): Promise<void> {
+  async #tell(tx: Tx, tokens: readonly store.TokenRow[]): Promise<void> {
     for (const { id } of tokens) await notify(tx, "tokens", id);
   }
 }

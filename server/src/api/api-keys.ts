@@ -4,18 +4,16 @@ import type { z } from "zod";
 import { apiKeyFields, type apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import { allows } from "#accounts/permissions.ts";
-import type { TokenAccountRef, TokenUseCases } from "#accounts/token-use-cases.ts";
+import type { TokenAccountRef } from "#accounts/token-use-cases.ts";
 import type { Secret } from "#lib/secret.ts";
-import { callerOf, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
+import { callerOf, projectOf, readBody, type ApiCall, type Handlers } from "./call.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
-
-type Ids = "listApiKeys" | "createApiKey" | "rotateApiKey" | "deleteApiKey";
+import type { HandlerParts } from "./parts.ts";
 
 const kind = "inference" as const;
 
 /** Route handlers for API keys. */
-export function apiKeyHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
+export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
   return {
     async listApiKeys(call) {
       const place = { kind, projectId: projectOf(call) } as const;
@@ -45,7 +43,7 @@ export function apiKeyHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
     async deleteApiKey(call) {
       return show(await useCases.revoke(accountRefOf(call), call.by), undefined);
     },
-  };
+  } satisfies Handlers;
 }
 
 function accountRefOf(call: ApiCall): TokenAccountRef {

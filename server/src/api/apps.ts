@@ -1,39 +1,17 @@
 // Apps and their replicas.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import { appStatusOf, type Apps, type AppDetail } from "#apps/app.ts";
+import { appStatusOf, type AppDetail } from "#apps/app.ts";
 import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
-import type { AppLifecycle } from "#apps/app-lifecycle.ts";
 import { must } from "#lib/assert.ts";
-import type { Clock } from "#lib/clock.ts";
-import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import type { RateLimit } from "#lib/rate-limit.ts";
-import { appOf, projectOf, refOf, type Handler } from "./call.ts";
+import { shownAppId, type ProjectId } from "#lib/ids.ts";
+import { appOf, projectOf, refOf, type Handlers } from "./call.ts";
 import { showSettings } from "./settings.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
-
-type Parts = {
-  readonly apps: Apps;
-  readonly lifecycle: AppLifecycle;
-  readonly urls: () => Urls;
-  readonly limit: RateLimit;
-  /** Why the calls of an app wait; undefined: they do not. */
-  readonly waitReason: (appId: AppId) => string | undefined;
-  readonly clock: Clock;
-};
-type Ids =
-  | "createGitApp"
-  | "listApps"
-  | "getApp"
-  | "listContainers"
-  | "stopApp"
-  | "startApp"
-  | "restartApp"
-  | "deleteApp";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for apps and their replicas. */
-export function appHandlers(parts: Parts): Record<Ids, Handler> {
-  const { apps, lifecycle, urls, limit, waitReason, clock } = parts;
+export function appHandlers({ apps, lifecycle, urls, limit, waitReason, clock }: HandlerParts) {
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -83,7 +61,7 @@ export function appHandlers(parts: Parts): Record<Ids, Handler> {
       const now = clock.now();
       return (await apps.replicas(projectOf(call), appOf(call))).map((replica) => showContainer(replica, now));
     },
-  };
+  } satisfies Handlers;
 }
 
 function showApp(app: AppWithState): z.infer<typeof answers.appList>[number] {

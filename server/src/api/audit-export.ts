@@ -2,24 +2,18 @@
 // without the final chunk of the chunked body, so that no client mistakes a part for the whole.
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import type { AuditExport, ExportFormat } from "#audit/export/audit-export.ts";
+import type { ExportFormat } from "#audit/export/audit-export.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate, type Leave } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { timeOf } from "./audit-log.ts";
-import { projectOf, type ApiCall, type Handler } from "./call.ts";
+import { projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { takenOver } from "./event-stream.ts";
+import type { HandlerParts } from "./parts.ts";
 
-export type AuditExportParts = {
-  readonly auditExport: Pick<AuditExport, "begin">;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Aborted when the platform stops. */
-  readonly stopping: AbortSignal;
-};
+type Parts = Pick<HandlerParts, "auditExport" | "clock" | "log" | "stopping">;
 
 const types: Readonly<Record<ExportFormat, string>> = {
   ndjson: "application/x-ndjson; charset=utf-8",
@@ -33,7 +27,7 @@ const slowestMs = 30_000;
 const slowestCharactersPerMs = 16;
 
 /** Route handlers for exports. */
-export function auditExportHandlers(parts: AuditExportParts): Record<"exportAuditLog", Handler> {
+export function auditExportHandlers(parts: Parts) {
   const gate = new Gate({ max: exportsMax.all, keyMax: exportsMax.project, waitingMax: 0 });
   return {
     async exportAuditLog(call) {
@@ -48,7 +42,7 @@ export function auditExportHandlers(parts: AuditExportParts): Record<"exportAudi
       }
       return undefined;
     },
-  };
+  } satisfies Handlers;
 }
 
 /** Nothing is exported, so nothing is recorded. */
@@ -57,7 +51,7 @@ function headOnly({ reply }: ApiCall, format: ExportFormat): undefined {
   return undefined;
 }
 
-async function answer(call: ApiCall, parts: AuditExportParts, format: ExportFormat): Promise<void> {
+async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promise<void> {
   const { query, by, request, reply } = call;
   const projectId = projectOf(call);
   // The contract has validated the syntax and choices of the other values.
@@ -85,7 +79,7 @@ async function answer(call: ApiCall, parts: AuditExportParts, format: ExportForm
 async function pour(
   begin: IteratorResult<string, unknown>,
   texts: AsyncGenerator<string>,
-  given: AuditExportParts & Pick<ApiCall, "admit"> & { readonly response: ServerResponse; readonly requestId: string },
+  given: Parts & Pick<ApiCall, "admit"> & { readonly response: ServerResponse; readonly requestId: string },
 ): Promise<void> {
   const { response, stopping, clock, log, requestId, admit } = given;
   const gone = new AbortController();

@@ -1,15 +1,13 @@
 // The forwarding of a project's audit log.
 import type { z } from "zod";
 import { forwardingFields, type auditForwarding, type newAuditForwarding } from "@slipway/contract/audit-routes.ts";
-import type { AuditForwarding, ForwardingUseCases } from "#audit/forwarding/forwarding-use-cases.ts";
+import type { AuditForwarding } from "#audit/forwarding/forwarding-use-cases.ts";
 import { Secret } from "#lib/secret.ts";
-import { projectOf, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-
-type Ids = "getAuditForwarding" | "setAuditForwarding" | "deleteAuditForwarding";
+import { projectOf, readBody, type Handlers, type Sent } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for the forwarding. */
-export function auditForwardingHandlers(useCases: ForwardingUseCases): Record<Ids, Handler> {
+export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerParts) {
   return {
     async getAuditForwarding(call) {
       return show(await useCases.get(projectOf(call)));
@@ -22,26 +20,13 @@ export function auditForwardingHandlers(useCases: ForwardingUseCases): Record<Id
       return {
         ...show(forwarding),
         ...(secret === null ? {} : { secret: secret.reveal() }),
-      } satisfies z.infer<typeof newAuditForwarding>;
+      } satisfies Sent<z.infer<typeof newAuditForwarding>>;
     },
     async deleteAuditForwarding(call) {
       await useCases.delete(projectOf(call), call.by);
       return { message: "Audit log forwarding was ended." };
     },
-  };
+  } satisfies Handlers;
 }
 
-function show(forwarding: AuditForwarding): z.infer<typeof auditForwarding> {
-  const time = (at: Date | null): string | null => at?.toISOString() ?? null;
-  return {
-    url: forwarding.url,
-    state: forwarding.state,
-    createdAt: forwarding.createdAt.toISOString(),
-    sentThrough: forwarding.sentThrough,
-    waiting: forwarding.waiting,
-    lastSentAt: time(forwarding.lastSentAt),
-    failingSince: time(forwarding.failingSince),
-    nextAttemptAt: time(forwarding.nextAttemptAt),
-    reason: forwarding.reason,
-  };
-}
+const show = (forwarding: AuditForwarding): Sent<z.infer<typeof auditForwarding>> => forwarding;

@@ -1,16 +1,16 @@
 // The audit log of a project, for its owner.
 import type { z } from "zod";
 import type { auditLogPage } from "@slipway/contract/audit-routes.ts";
-import type { AuditLog } from "#audit/audit-log.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
 import { readInstant, type Instant } from "#audit/instant.ts";
 import { showEntry } from "#audit/shown-entry.ts";
 import { shown } from "#apps/refusal.ts";
 import { Fault } from "#lib/fault.ts";
-import { projectOf, type ApiCall, type Handler } from "./call.ts";
+import { projectOf, type ApiCall, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for the audit log. */
-export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Handler> {
+export function auditLogHandlers({ auditLog }: HandlerParts) {
   return {
     async listAuditLog(call) {
       const { query } = call;
@@ -35,7 +35,7 @@ export function auditLogHandlers(auditLog: AuditLog): Record<"listAuditLog", Han
         retentionDays: auditLog.retentionDays(projectId),
       } satisfies z.infer<typeof auditLogPage>;
     },
-  };
+  } satisfies Handlers;
 }
 
 /** A time in the query. Throws `Fault("invalid")` if it is invalid. */

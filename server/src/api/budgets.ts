@@ -3,30 +3,15 @@ import { shownAppId } from "#lib/ids.ts";
 import type { z } from "zod";
 import { budgetFields } from "@slipway/contract/plan-fields.ts";
 import type { budget } from "@slipway/contract/plan-routes.ts";
-import type { Apps } from "#apps/app.ts";
-import type { BudgetUseCases, BudgetView, BudgetWish } from "#billing/budgets/budget-use-cases.ts";
+import type { BudgetView, BudgetWish } from "#billing/budgets/budget-use-cases.ts";
 import type { BudgetScope } from "#billing/budgets/budget-store.ts";
 import { wholeCentsOf } from "#billing/budgets/budget-text.ts";
 import { microsOfCent } from "#lib/money.ts";
-import { projectOf, refOf, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-
-type Ids =
-  | "getProjectBudget"
-  | "setProjectBudget"
-  | "deleteProjectBudget"
-  | "getAppBudget"
-  | "setAppBudget"
-  | "deleteAppBudget";
+import { projectOf, readBody, refOf, type ApiCall, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for budgets. */
-export function budgetHandlers({
-  useCases,
-  apps,
-}: {
-  readonly useCases: BudgetUseCases;
-  readonly apps: Pick<Apps, "require">;
-}): Record<Ids, Handler> {
+export function budgetHandlers({ budgets: useCases, apps }: HandlerParts) {
   const ofProject = (call: ApiCall): BudgetScope => ({ projectId: projectOf(call), appId: null });
   const ofApp = async (call: ApiCall): Promise<BudgetScope> => {
     const place = refOf(call);
@@ -40,7 +25,7 @@ export function budgetHandlers({
     getAppBudget: async (call) => show(await useCases.get(await ofApp(call))),
     setAppBudget: async (call) => show(await useCases.set(await ofApp(call), wishOf(call), call.by)),
     deleteAppBudget: async (call) => show(await useCases.delete(await ofApp(call), call.by)),
-  };
+  } satisfies Handlers;
 }
 
 function wishOf(call: ApiCall): BudgetWish {

@@ -4,18 +4,14 @@ import type * as answers from "@slipway/contract/answers.ts";
 import { buildFields } from "@slipway/contract/release-routes.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import type { BuildRow } from "#apps/app-store.ts";
-import type { Builds } from "#apps/builds.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import { appOf, buildOf, projectOf, refOf, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-import { buildLogUrl, type Urls } from "./urls.ts";
-
-type Parts = { readonly builds: Builds; readonly urls: () => Urls };
-type Ids = "listBuilds" | "createBuild" | "getBuild" | "cancelBuild" | "rebuild";
+import { appOf, buildOf, projectOf, readBody, refOf, type Handlers } from "./call.ts";
+import { buildLogUrl } from "./urls.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for builds. */
-export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
+export function buildHandlers({ builds, urls }: HandlerParts) {
   const showReceived = (
     app: { readonly projectId: ProjectId; readonly appId: AppId },
     { buildId, status }: Pick<ReceivedBuild, "buildId" | "status">,
@@ -46,7 +42,7 @@ export function buildHandlers({ builds, urls }: Parts): Record<Ids, Handler> {
       if (!isEmpty(call.body)) throw new Fault("invalid", nothingToChoose);
       return showReceived(build, await builds.rebuild(build, call.by));
     },
-  };
+  } satisfies Handlers;
 }
 
 const nothingToChoose =

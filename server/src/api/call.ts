@@ -1,11 +1,16 @@
-// One call of the management API as its handler sees it: validated ids, the caller, parsed parameters.
+// One call of the management API as its handler sees it: validated ids, the caller, parameters and bodies read by rows of the
+// contract's tables with the same wording for every refusal, and pages of lists.
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
 import type { Route } from "@slipway/contract/route.ts";
+import type { RouteId } from "@slipway/contract/routes.ts";
 import type { Caller } from "#accounts/caller.ts";
-import type { By } from "#audit/actor.ts";
+import { kindOf, refused, shown, suggestion } from "#apps/refusal.ts";
+import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { uuidForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
+import type { Page } from "#lib/page-token.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -36,6 +41,14 @@ export type Handler = ((call: ApiCall) => Promise<object | undefined>) & {
   /** Called before the body is read. Throws `Fault` to refuse it. */
   readonly beforeBody?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 };
+
+/** An answer before it is JSON, which writes dates as texts. */
+export type Sent<Answer> = {
+  readonly [Name in keyof Answer]: string extends Answer[Name] ? Answer[Name] | Date : Answer[Name];
+};
+
+/** Handlers of some routes. */
+export type Handlers = Partial<Record<RouteId, Handler>>;
 
 /** The caller of a route that needs a token. */
 export function callerOf(call: ApiCall): Caller {
@@ -81,4 +94,93 @@ export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runI
 /** A part of the path by its name in the route, decoded. */
 export function pathPart(request: FastifyRequest, name: string): string | undefined {
   return (request.params as Readonly<Record<string, string | undefined>>)[name];
+}
+
+type Fields = Readonly<Record<string, Field>>;
+type Value = string | number | boolean | null;
+
+/** The parameters of a query; `""` counts as absent, and absent ones get their default. Throws `Fault("invalid")`. */
+export function readQuery(fields: Fields, query: Readonly<Record<string, unknown>>): Record<string, Value> {
+  for (const name of Object.keys(query)) {
+    if (!Object.hasOwn(fields, name)) throw unknown(name, "parameter", fields);
+  }
+  return readFields(fields, (name, field) => {
+    const given = Object.hasOwn(query, name) ? query[name] : undefined;
+    return given === "" ? undefined : fromText(field, given);
+  });
+}
+
+/** The fields of a body; null counts as absent. Throws `Fault("malformed" | "invalid")`. */
+export function readBody(
+  shape: { readonly fields: Fields; readonly required: readonly string[] },
+  body: unknown,
+): Record<string, Value> {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
+    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object.`);
+  }
+  const given = new Map<string, unknown>(Object.entries(body).filter(([, value]) => value !== null));
+  for (const name of given.keys()) {
+    if (!Object.hasOwn(shape.fields, name)) throw unknown(name, "field", shape.fields);
+  }
+  for (const name of shape.required) {
+    const field = shape.fields[name];
+    if (field !== undefined && !given.has(name)) {
+      throw new Fault("invalid", `${name} is missing; it must be ${allowedText(field)}.`);
+    }
+  }
+  return readFields(shape.fields, (name) => given.get(name));
+}
+
+/**
+ * A time whose syntax was validated; `name` is the parameter or field. Throws `Fault("invalid")` for a day that does not exist.
+ */
+export function readTime(name: string, given: unknown): Date {
+  const at = new Date(String(given));
+  const [year = 0, month = 0, day = 0] = String(given).split(/[-T]/i, 3).map(Number);
+  // A day such as February 30 would silently become one in March.
+  const hasDay = new Date(Date.UTC(year, month - 1, day)).getUTCDate() === day;
+  if (!Number.isNaN(at.getTime()) && hasDay) return at;
+  const form = "a valid time of the form 2026-01-31T12:00:00Z";
+  throw new Fault("invalid", `${name} is ${shown(given)}, but must be ${form}.`);
+}
+
+function readFields(fields: Fields, read: (name: string, field: Field) => unknown): Record<string, Value> {
+  const values: Record<string, Value> = {};
+  for (const [name, field] of Object.entries(fields)) {
+    const given = read(name, field);
+    if (given !== undefined && !fieldSchema(field).safeParse(given).success) {
+      throw refused({ field: name, given, allowed: allowedText(field), isSecret: "isSecret" in field });
+    }
+    // The schema is derived from the row, whose types here are text, number, boolean and choice.
+    values[name] = (given ?? field.default) as Value;
+  }
+  return values;
+}
+
+/** Converts the text of a query to the type of its row; invalid text stays text and is refused. */
+function fromText(field: Field, given: unknown): unknown {
+  if (typeof given !== "string") return given;
+  if (field.kind === "boolean" && (given === "true" || given === "false")) return given === "true";
+  const isNumber = (field.kind === "integer" || field.kind === "number") && /^-?\d{1,15}(?:\.\d{1,15})?$/.test(given);
+  return isNumber ? Number(given) : given;
+}
+
+function unknown(name: string, what: string, fields: Fields): Fault {
+  const hint = suggestion(name, Object.keys(fields)) || `; allowed: ${Object.keys(fields).join(", ")}.`;
+  return new Fault("invalid", `${shown(name)} is not a ${what} of this request${hint}`);
+}
+
+/** The page that a request asks for. The contract has validated the types of the values. */
+export function pageWanted({ query }: ApiCall): { readonly pageSize: number; readonly nextToken: string | null } {
+  return { pageSize: Number(query["pageSize"]), nextToken: query["nextToken"] as string | null };
+}
+
+/** The page after a row with a number. The contract has validated the types of the values. */
+export function pageBefore({ query }: ApiCall): { readonly size: number; readonly before: number | null } {
+  return { size: Number(query["pageSize"]), before: query["nextToken"] === null ? null : Number(query["nextToken"]) };
+}
+
+/** The answer; `nextToken` is absent at the end. */
+export function showPage<Item, Shown>({ items, nextToken }: Page<Item>, show: (item: Item) => Shown) {
+  return { items: items.map(show), ...(nextToken === null ? {} : { nextToken }) };
 }

@@ -3,18 +3,14 @@ import type { z } from "zod";
 import type { appliedCoupon, operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { applyCouponFields, couponFields } from "@slipway/contract/billing-fields.ts";
 import { termsOf, type Coupon, type CouponWish } from "#billing/coupons/coupon.ts";
-import type { AppliedAnswer, CouponUseCases } from "#billing/coupons/coupon-use-cases.ts";
+import type { AppliedAnswer } from "#billing/coupons/coupon-use-cases.ts";
 import { must } from "#lib/assert.ts";
-import type { Clock } from "#lib/clock.ts";
 import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { pageBefore, showPage } from "./list-page.ts";
-import { readBody, readTime } from "./parameters.ts";
-
-type Ids = "applyCoupon" | "createCoupon" | "listCoupons" | "endCoupon";
+import { pageBefore, pathPart, projectOf, readBody, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Nobody types in that many coupons; guessing codes takes far more attempts. */
 const triesOfProject = 10;
@@ -22,13 +18,7 @@ const triesOfProject = 10;
 const triesOfAddress = 60;
 
 /** Route handlers for coupons. */
-export function couponHandlers({
-  useCases,
-  clock,
-}: {
-  readonly useCases: CouponUseCases;
-  readonly clock: Clock;
-}): Record<Ids, Handler> {
+export function couponHandlers({ coupons: useCases, clock }: HandlerParts) {
   const ofProject = new RateLimit({ max: triesOfProject, clock, text: tooManyTries });
   const ofAddress = new RateLimit({ max: triesOfAddress, clock, text: tooManyTries });
   return {
@@ -51,7 +41,7 @@ export function couponHandlers({
       if (!couponFields.code.form.test(code)) throw new Fault("not_found", "There is no coupon with this code.");
       return showCoupon(await useCases.end(code, call.by));
     },
-  };
+  } satisfies Handlers;
 }
 
 function tooManyTries(used: number, seconds: number): string {

@@ -2,17 +2,15 @@
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import { credentialFields } from "@slipway/contract/parameters.ts";
-import type { Credentials, CredentialView } from "#apps/credentials.ts";
+import type { CredentialView } from "#apps/credentials.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
-import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-
-type Ids = "listCredentials" | "getCredential" | "setCredential" | "deleteCredential";
+import { pathPart, projectOf, readBody, type ApiCall, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for git credentials; no answer contains a secret. */
-export function credentialHandlers({ credentials }: { readonly credentials: Credentials }): Record<Ids, Handler> {
+export function credentialHandlers({ credentials }: HandlerParts) {
   return {
     async listCredentials(call) {
       return (await credentials.list(projectOf(call), call.by)).map(show);
@@ -36,7 +34,7 @@ export function credentialHandlers({ credentials }: { readonly credentials: Cred
       await credentials.remove(projectOf(call), host, call.by);
       return { message: `The credential for ${host} was removed.` };
     },
-  };
+  } satisfies Handlers;
 }
 
 const hostForm = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/;

@@ -6,20 +6,10 @@ import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-
 import { deviceDecisionFields, deviceTokenFields } from "@slipway/contract/device-routes.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { assert, must } from "#lib/assert.ts";
-import type { Clock } from "#lib/clock.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import type { DeviceLogin, DeviceLogins, NotYet } from "#people/device-login.ts";
-import { pathPart, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-import type { Urls } from "./urls.ts";
-
-type Ids = "beginDeviceLogin" | "endDeviceLogin" | "getDeviceLogin" | "decideDeviceLogin";
-
-export type DeviceLoginParts = {
-  readonly logins: DeviceLogins;
-  readonly urls: () => Urls;
-  readonly clock: Clock;
-};
+import type { DeviceLogin, NotYet } from "#people/device-login.ts";
+import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Per minute and address (for IPv6: network). Several people may share one. */
 const beginsMax = 120;
@@ -37,7 +27,7 @@ const sentences: Readonly<Record<NotYet, string>> = {
 };
 
 /** Route handlers for device logins. */
-export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): Record<Ids, Handler> {
+export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }: HandlerParts) {
   const begins = new RateLimit({ max: beginsMax, clock, text: tooMany("Device logins were started") });
   const asks = new RateLimit({ max: asksMax, clock, text: tooMany("Device logins were requested") });
   const codes = new RateLimit({ max: codesMax, clock, text: tooMany("Codes were looked up") });
@@ -78,7 +68,7 @@ export function deviceLoginHandlers({ logins, urls, clock }: DeviceLoginParts): 
       const isApproved = given["decision"] === "approve";
       return show(await logins.decide(codeOf(call), { isApproved, person, by: call.by }));
     },
-  };
+  } satisfies Handlers;
 }
 
 function tooMany(what: string): (used: number, seconds: number) => string {

@@ -5,15 +5,8 @@ import type { ServerResponse } from "node:http";
 import type { FastifyReply } from "fastify";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import type { Log } from "#lib/log.ts";
 import type { ApiCall } from "./call.ts";
-
-export type StreamParts = {
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Aborted when the platform stops. */
-  readonly stopping: AbortSignal;
-};
+import type { HandlerParts } from "./parts.ts";
 
 /** Sends events until it resolves; `send` takes whole events. `signal` aborts when the client or the platform is gone. */
 export type SendEvents = (send: (text: string) => Promise<void>, signal: AbortSignal) => Promise<void>;
@@ -39,7 +32,11 @@ export function takenOver(reply: FastifyReply): ServerResponse {
 }
 
 /** Takes over the connection; resolves at the end of the stream, never rejects. */
-export async function streamEvents(call: ApiCall, parts: StreamParts, sendEvents: SendEvents): Promise<undefined> {
+export async function streamEvents(
+  call: ApiCall,
+  parts: Pick<HandlerParts, "clock" | "log" | "stopping">,
+  sendEvents: SendEvents,
+): Promise<undefined> {
   const { request, reply } = call;
   const response = takenOver(reply);
   response.writeHead(200, {

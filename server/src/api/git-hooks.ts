@@ -3,17 +3,13 @@ import type { FastifyRequest } from "fastify";
 import type { z } from "zod";
 import type { gitDelivery, gitHook } from "@slipway/contract/git-routes.ts";
 import { must } from "#lib/assert.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
-import type { GitDelivery, GitHooks } from "#pushes/git-hooks.ts";
+import type { GitDelivery } from "#pushes/git-hooks.ts";
 import type { HookRow } from "#pushes/push-store.ts";
-import { pathPart, refOf, type ApiCall, type Handler } from "./call.ts";
-import { pageWanted, showPage } from "./list-page.ts";
+import { pageWanted, pathPart, refOf, showPage, type ApiCall, type Handler, type Handlers } from "./call.ts";
 import { gitHookUrl, type Urls } from "./urls.ts";
-
-type Parts = { readonly gitHooks: GitHooks; readonly urls: () => Urls; readonly clock: Clock };
-type Ids = "makeGitHook" | "getGitHook" | "listGitDeliveries" | "replayGitDelivery" | "receiveGitPush";
+import type { HandlerParts } from "./parts.ts";
 
 /** Events in memory at the same time, and how many more wait how long; an event has up to 25 MB. */
 const eventsMax = 4;
@@ -21,7 +17,7 @@ const waitingMax = 64;
 const waitMs = 5_000;
 
 /** Route handlers for pushes. */
-export function gitHookHandlers(parts: Parts): Record<Ids, Handler> {
+export function gitHookHandlers(parts: HandlerParts) {
   const { gitHooks, urls } = parts;
   return {
     async makeGitHook(call) {
@@ -39,11 +35,11 @@ export function gitHookHandlers(parts: Parts): Record<Ids, Handler> {
       return showDelivery(await gitHooks.replay(refOf(call), id, call.by));
     },
     receiveGitPush: receiver(parts),
-  };
+  } satisfies Handlers;
 }
 
 /** Checks the address and takes a slot before the body is read. */
-function receiver({ gitHooks, clock }: Parts): Handler {
+function receiver({ gitHooks, clock }: HandlerParts): Handler {
   const gate = new Gate({ max: eventsMax, waitingMax });
   const hooks = new WeakMap<FastifyRequest, HookRow>();
   const receive = async ({ request }: ApiCall): Promise<object> => {

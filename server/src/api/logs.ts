@@ -1,40 +1,33 @@
 // Logs of builds and apps, in pages; a build's log also live, as server-sent events: each line has its number as id, so that a
 // client can resume after a lost connection; an event `end` reports how the build ended.
 import type { z } from "zod";
+import type { appLogPage, buildLogLine } from "@slipway/contract/answers.ts";
 import type * as answers from "@slipway/contract/answers.ts";
-import type { Apps } from "#apps/app.ts";
-import type { Builds } from "#apps/builds.ts";
-import type { ReplicaId, RunId } from "#lib/ids.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppLogs } from "#logs/app-log.ts";
-import type { BuildLogs } from "#logs/build-log.ts";
-import { appOf, buildOf, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { streamEvents, wantsEvents, type StreamParts } from "./event-stream.ts";
-import { pageWanted } from "./list-page.ts";
-import { readTime } from "./parameters.ts";
+import { shownAppId, type BuildId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import type { StoredAppLine } from "#logs/app-log-store.ts";
+import type { NumberedBuildLine } from "#logs/build-log-store.ts";
+import { appOf, buildOf, pageWanted, projectOf, readTime, type ApiCall, type Handlers } from "./call.ts";
+import { streamEvents, wantsEvents } from "./event-stream.ts";
 import { projectGate } from "./project-gate.ts";
-import { showAppLine, showLine } from "./show-line.ts";
-
-type Parts = StreamParts & {
-  readonly apps: Apps;
-  readonly builds: Builds;
-  readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
-  readonly appLogs: Pick<AppLogs, "page">;
-};
+import type { HandlerParts } from "./parts.ts";
 
 /** A search may scan millions of lines; it must leave most database connections to everything else. */
 const searches = { max: 4, projectMax: 2, projectWaitingMax: 30, what: "logs" };
 
 /** Route handlers for logs; a followed log takes over its connection. */
-export function logHandlers(parts: Parts): Record<"getBuildLogs" | "getAppLogs", Handler> {
+export function logHandlers(parts: HandlerParts) {
   const gate = projectGate(searches);
   return {
     getBuildLogs: (call) => (wantsEvents(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
     getAppLogs: (call) => gate.run(() => pageOfApp(call, parts), { key: projectOf(call) }),
-  };
+  } satisfies Handlers;
 }
 
-async function pageOfBuild(call: ApiCall, { builds, buildLogs }: Parts): Promise<z.infer<typeof answers.buildLogPage>> {
+async function pageOfBuild(
+  call: ApiCall,
+  { builds, buildLogs }: HandlerParts,
+): Promise<z.infer<typeof answers.buildLogPage>> {
   const place = buildOf(call);
   // Read the status first: lines that arrive between the two reads then belong to a status that is still open.
   const { status } = await builds.get(place);
@@ -49,7 +42,7 @@ async function pageOfBuild(call: ApiCall, { builds, buildLogs }: Parts): Promise
   };
 }
 
-async function followBuild(call: ApiCall, parts: Parts): Promise<undefined> {
+async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefined> {
   const build = buildOf(call);
   await parts.builds.get(build);
   const lastEventId = call.request.headers["last-event-id"];
@@ -75,7 +68,7 @@ function lineNumber(given: unknown): number | null {
   throw new Fault("invalid", "nextToken and Last-Event-ID must be the number of a line of this log.");
 }
 
-async function pageOfApp(call: ApiCall, { apps, appLogs }: Parts): Promise<z.infer<typeof answers.appLogPage>> {
+async function pageOfApp(call: ApiCall, { apps, appLogs }: HandlerParts): Promise<z.infer<typeof answers.appLogPage>> {
   const appId = appOf(call);
   await apps.require(projectOf(call), appId);
   const { query } = call;
@@ -99,4 +92,32 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: Parts): Promise<z.inf
 
 function time(name: string, given: unknown): number | null {
   return typeof given === "string" ? readTime(name, given).getTime() : null;
+}
+
+/** A line of a build's log. Its id is unique across builds. */
+function showLine(buildId: BuildId, line: NumberedBuildLine): z.infer<typeof buildLogLine> {
+  return {
+    id: `${buildId}-${line.number}`,
+    createdAt: new Date(line.at).toISOString(),
+    log: line.line,
+    stage: line.stage,
+    stream: line.stream,
+    lineNumber: line.number,
+  };
+}
+
+/** A line that an app printed. */
+function showAppLine(line: StoredAppLine): z.infer<typeof appLogPage>["logs"][number] {
+  return {
+    appId: shownAppId(line.appId),
+    projectId: line.projectId,
+    runId: line.runId,
+    containerId: line.replicaId,
+    containerName: line.replicaId,
+    logId: String(line.id),
+    lineNumber: line.id,
+    logLine: line.text,
+    stream: line.stream,
+    timestamp: new Date(line.at).toISOString(),
+  };
 }

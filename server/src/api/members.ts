@@ -4,41 +4,23 @@ import type * as answers from "@slipway/contract/project-answers.ts";
 import { acceptFields, invitationFields, memberFields } from "@slipway/contract/project-fields.ts";
 import type { Role } from "@slipway/contract/words.ts";
 import { must } from "#lib/assert.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { uuidForm } from "#lib/ids.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Accepted, Invitation, InvitationUseCases, OpenInvitation } from "#people/invitation-use-cases.ts";
+import type { Accepted, Invitation, OpenInvitation } from "#people/invitation-use-cases.ts";
 import type { Mail } from "#people/mailer.ts";
 import type { Member } from "#people/member-store.ts";
-import type { MemberUseCases } from "#people/member-use-cases.ts";
-import { authenticate, type ApiAuthenticator } from "./access.ts";
-import { callerOf, pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-import { invitationPage, type Urls } from "./urls.ts";
-
-/** The parts behind the routes for members and invitations. */
-export type MemberParts = {
-  readonly members: MemberUseCases;
-  readonly invitations: InvitationUseCases;
-  /** Sends in the background; null: mail is not configured. */
-  readonly postMail: ((mail: Mail) => void) | null;
-};
-
-type Parts = MemberParts & {
-  readonly tokens: ApiAuthenticator;
-  readonly urls: () => Urls;
-  readonly clock: Clock;
-};
-type MemberIds = "listMembers" | "updateMember" | "removeMember" | "leaveProject";
-type InvitationIds = "listInvitations" | "createInvitation" | "deleteInvitation" | "getInvitation" | "acceptInvitation";
+import { authenticate } from "./access.ts";
+import { callerOf, pathPart, projectOf, readBody, type ApiCall, type Handlers, type Sent } from "./call.ts";
+import { invitationPage } from "./urls.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Per project, and per caller over all projects: nobody types more, and each may cause unsolicited mail. */
 const invitationsPerMinute = 30;
 
 /** Route handlers for members. */
-export function memberHandlers({ members }: Pick<Parts, "members">): Record<MemberIds, Handler> {
+export function memberHandlers({ membership: { members } }: HandlerParts) {
   return {
     async listMembers(call) {
       return (await members.list(projectOf(call))).map(showMember);
@@ -59,12 +41,12 @@ export function memberHandlers({ members }: Pick<Parts, "members">): Record<Memb
       await members.leave({ projectId: projectOf(call), personId: caller.personId }, call.by);
       return { message: "You are no longer a member of the project." };
     },
-  };
+  } satisfies Handlers;
 }
 
 /** Route handlers for invitations. */
-export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler> {
-  const { invitations, tokens, urls, clock, postMail } = parts;
+export function invitationHandlers({ membership, tokens, urls, clock }: HandlerParts) {
+  const { invitations, postMail } = membership;
   const ofProject = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
   const ofCaller = new RateLimit({ max: invitationsPerMinute, clock, text: tooMany });
   return {
@@ -83,7 +65,7 @@ export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler>
       return {
         ...showInvitation(made.invitation),
         ...{ link, isMailed: postMail !== null },
-      } satisfies z.infer<typeof answers.newInvitation>;
+      } satisfies Sent<z.infer<typeof answers.newInvitation>>;
     },
     async deleteInvitation(call) {
       const id = idOf(call, "invitation_id", "invitation");
@@ -106,7 +88,7 @@ export function invitationHandlers(parts: Parts): Record<InvitationIds, Handler>
       });
       return accepted satisfies Accepted satisfies z.infer<typeof answers.acceptedInvitation>;
     },
-  };
+  } satisfies Handlers;
 }
 
 function idOf(call: ApiCall, part: string, what: string): string {
@@ -141,14 +123,6 @@ function mailOf({
   };
 }
 
-function showMember({ createdAt, ...member }: Member): z.infer<typeof answers.member> {
-  return { ...member, createdAt: createdAt.toISOString() };
-}
-
-function showInvitation({ createdAt, expiresAt, ...rest }: Invitation): z.infer<typeof answers.invitation> {
-  return { ...rest, createdAt: createdAt.toISOString(), expiresAt: expiresAt.toISOString() };
-}
-
-function showOpen({ expiresAt, ...rest }: OpenInvitation): z.infer<typeof answers.openInvitation> {
-  return { ...rest, expiresAt: expiresAt.toISOString() };
-}
+const showMember = (member: Member): Sent<z.infer<typeof answers.member>> => member;
+const showInvitation = (invitation: Invitation): Sent<z.infer<typeof answers.invitation>> => invitation;
+const showOpen = (invitation: OpenInvitation): Sent<z.infer<typeof answers.openInvitation>> => invitation;

@@ -2,30 +2,15 @@
 import type { z } from "zod";
 import { operatorTokenFields, type operatorToken, type signingKey } from "@slipway/contract/token-fields.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
-import type { TokenAccountRef, IssuedAccount, TokenUseCases } from "#accounts/token-use-cases.ts";
-import { pathPart, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
+import type { TokenAccountRef, IssuedAccount } from "#accounts/token-use-cases.ts";
+import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
-
-type Ids =
-  | "listOperatorTokens"
-  | "createOperatorToken"
-  | "rotateOperatorToken"
-  | "deleteOperatorToken"
-  | "listSigningKeys"
-  | "rotateSigningKey"
-  | "withdrawSigningKey";
+import type { HandlerParts } from "./parts.ts";
 
 const kind = "operator" as const;
 
 /** Route handlers for operators' tokens and signing keys. */
-export function operatorTokenHandlers({
-  useCases,
-  keys,
-}: {
-  readonly useCases: TokenUseCases;
-  readonly keys: SigningKeyUseCases;
-}): Record<Ids, Handler> {
+export function operatorTokenHandlers({ tokenUseCases: useCases, keyUseCases: keys }: HandlerParts) {
   return {
     async listOperatorTokens() {
       return (await useCases.list({ kind, projectId: null })).map(showAccount);
@@ -51,7 +36,7 @@ export function operatorTokenHandlers({
       const id = pathPart(call.request, "key_id") ?? "";
       return showKey(await keys.withdraw(id, call.query["force"] === true, call.by));
     },
-  };
+  } satisfies Handlers;
 }
 
 function accountRefOf(call: ApiCall): TokenAccountRef {

@@ -10,11 +10,9 @@ import { uuidForm } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Trier } from "#people/device-cookies.ts";
 import type { Challenge } from "#people/challenges.ts";
-import type { People } from "#people/people.ts";
 import type { SessionRow } from "#people/people-store.ts";
 import { sessionEnded, type SignedIn } from "#people/sessions.ts";
-import { pathPart, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
+import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
 import {
   clearSessionCookie,
   deviceCookie,
@@ -23,21 +21,10 @@ import {
   setDeviceCookie,
   setSessionCookie,
 } from "./session-cookie.ts";
-import type { Urls } from "./urls.ts";
-
-type Ids =
-  | "signIn"
-  | "issueAccessToken"
-  | "signOut"
-  | "getSession"
-  | "listSessions"
-  | "endSession"
-  | "endOtherSessions";
-
-export type PeopleApi = { readonly people: People; readonly urls: () => Urls };
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for sign-in and sessions. */
-export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
+export function peopleHandlers(api: HandlerParts) {
   const { people, urls } = api;
   return {
     async signIn(call) {
@@ -50,16 +37,16 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
     async issueAccessToken(call) {
       const body = readBody({ fields: tokenFields, required: [] }, call.body ?? {});
       const sent = refreshTokenOf(call, body["refresh_token"], api);
-      const found = await people.sessionOf(sent.value);
+      const found = await people.sessions.of(sent.value);
       if (found === null) throw sessionEnded();
-      const { accessToken, expiresIn } = await people.issueAccess(found.session.id);
+      const { accessToken, expiresIn } = await people.sessions.issueAccess(found.session.id);
       // The session continues, and so does its cookie.
       if (sent.isCookie) setCookies(call, { refreshToken: new Secret(sent.value), person: found.person }, api);
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
     },
     async signOut(call) {
       const body = readBody({ fields: signOutFields, required: [] }, call.body ?? {});
-      const found = await people.sessionOf(refreshTokenOf(call, body["refresh_token"], api).value);
+      const found = await people.sessions.of(refreshTokenOf(call, body["refresh_token"], api).value);
       if (found !== null) await people.sessions.signOut(found, call.by);
       clearSessionCookie(call.reply, urls().baseUrl);
       return { message: "You are signed out." };
@@ -88,7 +75,7 @@ export function peopleHandlers(api: PeopleApi): Record<Ids, Handler> {
       await people.sessions.endAllOthers(personId, sessionId, call.by);
       return { message: "All other sessions have ended." };
     },
-  };
+  } satisfies Handlers;
 }
 
 /** The calling person; the route accepts no other callers. */
@@ -98,13 +85,13 @@ export function personCallerOf(call: ApiCall): PersonCaller {
 }
 
 /** The answer to a sign-in; sets the cookie. */
-function answerSignIn(call: ApiCall, done: SignedIn | Challenge, api: PeopleApi): z.infer<typeof signInAnswer> {
+function answerSignIn(call: ApiCall, done: SignedIn | Challenge, api: HandlerParts): z.infer<typeof signInAnswer> {
   if (done.kind === "signed_in") return answerSignedIn(call, done, api);
   return { twoFactorRequired: true, challenge: done.challenge.reveal(), expiresIn: done.expiresIn };
 }
 
 /** Like `answerSignIn`, for sign-ins without a second step. */
-export function answerSignedIn(call: ApiCall, done: SignedIn, api: PeopleApi): z.infer<typeof signedIn> {
+export function answerSignedIn(call: ApiCall, done: SignedIn, api: HandlerParts): z.infer<typeof signedIn> {
   setCookies(call, done, api);
   return {
     accessToken: done.accessToken.reveal(),
@@ -118,7 +105,7 @@ export function answerSignedIn(call: ApiCall, done: SignedIn, api: PeopleApi): z
 export function setCookies(
   call: ApiCall,
   { refreshToken, person: { id } }: Pick<SignedIn, "refreshToken" | "person">,
-  { people, urls }: PeopleApi,
+  { people, urls }: HandlerParts,
 ): void {
   const { baseUrl } = urls();
   setSessionCookie(call.reply, refreshToken, baseUrl);
@@ -127,12 +114,12 @@ export function setCookies(
 }
 
 /** The source of a sign-in attempt. */
-export function trierOf(call: ApiCall, { urls }: PeopleApi): Trier {
+export function trierOf(call: ApiCall, { urls }: HandlerParts): Trier {
   return { device: deviceCookie(call.request, urls().baseUrl), by: call.by };
 }
 
 /** The refresh token in the body, else in the cookie, which only pages of the platform may use; empty when there is none. */
-function refreshTokenOf(call: ApiCall, given: unknown, { urls }: PeopleApi): { value: string; isCookie: boolean } {
+function refreshTokenOf(call: ApiCall, given: unknown, { urls }: HandlerParts): { value: string; isCookie: boolean } {
   if (typeof given === "string") return { value: given, isCookie: false };
   const { baseUrl } = urls();
   // Even without the cookie: the answer may delete it.

@@ -10,27 +10,17 @@ import {
   twoFactorSignInFields,
 } from "@slipway/contract/people-fields.ts";
 import { Secret } from "#lib/secret.ts";
-import type { ApiCall, Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-import { answerSignedIn, personCallerOf, trierOf, type PeopleApi } from "./people-auth.ts";
+import { readBody, type ApiCall, type Handlers } from "./call.ts";
+import { answerSignedIn, personCallerOf, trierOf } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
-
-type PasswordIds = "signUp" | "changePassword" | "forgotPassword" | "resetPassword" | "createPasswordReset";
-
-type TwoFactorIds =
-  | "createTwoFactorReset"
-  | "signInTwoFactor"
-  | "beginTwoFactor"
-  | "confirmTwoFactor"
-  | "disableTwoFactor"
-  | "renewBackupCodes";
+import type { HandlerParts } from "./parts.ts";
 
 /** The answer to everyone who asks for a link, whether the address is known or not. */
 const asked =
   "If there is an account with this address, a link is on its way to it. The link works once, within an hour.";
 
 /** Route handlers for passwords. */
-export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
+export function passwordHandlers(api: HandlerParts) {
   const { people, urls } = api;
   return {
     async signUp(call) {
@@ -65,11 +55,11 @@ export function passwordHandlers(api: PeopleApi): Record<PasswordIds, Handler> {
       const { url, expiresAt } = await people.passwords.makeLink(String(body["email"]), call.by);
       return { url: url.reveal(), expiresAt: expiresAt.toISOString() };
     },
-  };
+  } satisfies Handlers;
 }
 
 /** Route handlers for second factors. */
-export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler> {
+export function twoFactorHandlers(api: HandlerParts) {
   const { people, urls } = api;
   const change = (call: ApiCall): { code: string; password: Secret | null } => {
     const body = readBody({ fields: twoFactorChangeFields, required: ["code"] }, call.body);
@@ -105,7 +95,7 @@ export function twoFactorHandlers(api: PeopleApi): Record<TwoFactorIds, Handler>
         backupCodes: await people.twoFactor.renewBackupCodes(personCallerOf(call), { ...change(call), by: call.by }),
       };
     },
-  };
+  } satisfies Handlers;
 }
 
 function secretOf(given: unknown): Secret | null {

@@ -3,18 +3,16 @@ import { providerFields } from "@slipway/contract/people-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProviderId } from "#people/provider-auth.ts";
 import type { VisitEnd } from "#people/provider-sign-in.ts";
-import { pathPart, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-import { setCookies, trierOf, type PeopleApi } from "./people-auth.ts";
+import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { setCookies, trierOf } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
-
-type Ids = "listProviders" | "signInWithProvider" | "providerCallback";
+import type { HandlerParts } from "./parts.ts";
 
 /** Answers of providers are shorter. */
 const queryLengthMax = 4_000;
 
 /** Route handlers for providers. */
-export function providerHandlers(api: PeopleApi): Record<Ids, Handler> {
+export function providerHandlers(api: HandlerParts) {
   const { people, urls } = api;
   return {
     async listProviders() {
@@ -42,7 +40,7 @@ export function providerHandlers(api: PeopleApi): Record<Ids, Handler> {
       await call.reply.redirect(placeOf(end), 302);
       return undefined;
     },
-  };
+  } satisfies Handlers;
 }
 
 /** The result is in the fragment, which is not sent to servers and not logged. */

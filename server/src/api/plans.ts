@@ -2,21 +2,12 @@
 import type { z } from "zod";
 import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
 import { operatorProjectFields } from "@slipway/contract/plan-fields.ts";
-import type { PlanUseCases, ProjectWithPlan } from "#billing/plans/plan-use-cases.ts";
-import { projectOf, type Handler } from "./call.ts";
-import { pageWanted, showPage } from "./list-page.ts";
-import { readBody } from "./parameters.ts";
-
-type Ids = "getProjectPlan" | "listOperatorProjects" | "updateOperatorProject";
-
-/** `days`: the default retention for plans without one. */
-export type PlanParts = {
-  readonly useCases: PlanUseCases;
-  readonly days: { readonly audit: number; readonly logs: number };
-};
+import type { ProjectWithPlan } from "#billing/plans/plan-use-cases.ts";
+import { pageWanted, projectOf, readBody, showPage, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for plans. */
-export function planHandlers({ useCases, days }: PlanParts): Record<Ids, Handler> {
+export function planHandlers({ plans: { useCases, days } }: HandlerParts) {
   return {
     async getProjectPlan(call) {
       const { plan, usage } = await useCases.get(projectOf(call));
@@ -39,7 +30,7 @@ export function planHandlers({ useCases, days }: PlanParts): Record<Ids, Handler
       const body = readBody({ fields: operatorProjectFields, required: ["plan"] }, call.body);
       return showProject(await useCases.change(projectOf(call), String(body["plan"]), call.by));
     },
-  };
+  } satisfies Handlers;
 }
 
 function showProject({ project, plan }: ProjectWithPlan): z.infer<typeof operatorProject> {

@@ -2,21 +2,12 @@
 import type { z } from "zod";
 import type { projectDetail } from "@slipway/contract/project-answers.ts";
 import { projectFields } from "@slipway/contract/project-fields.ts";
-import type { ProjectList, ProjectView } from "#apps/project-list.ts";
-import type { Clock } from "#lib/clock.ts";
-import { callerOf, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
-
-type Ids = "listProjects" | "createProject" | "getProject" | "updateProject" | "deleteProject";
+import type { ProjectView } from "#apps/project-list.ts";
+import { callerOf, projectOf, readBody, type ApiCall, type Handlers, type Sent } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for projects. */
-export function projectHandlers({
-  projects,
-  clock,
-}: {
-  readonly projects: ProjectList;
-  readonly clock: Clock;
-}): Record<Ids, Handler> {
+export function projectHandlers({ projects, clock }: HandlerParts) {
   return {
     async listProjects(call) {
       return (await projects.of(callerOf(call))).map(({ id, name }) => ({ id, name }));
@@ -37,13 +28,11 @@ export function projectHandlers({
       await projects.delete({ id: projectOf(call), nowMs: clock.now(), by: call.by });
       return { message: "The project was deleted; its members and tokens no longer have access." };
     },
-  };
+  } satisfies Handlers;
 }
 
 function nameOf(call: ApiCall): string {
   return String(readBody({ fields: projectFields, required: ["name"] }, call.body)["name"]);
 }
 
-function showProject({ id, name, role, createdAt }: ProjectView): z.infer<typeof projectDetail> {
-  return { id, name, role, createdAt: createdAt.toISOString() };
-}
+const showProject = (project: ProjectView): Sent<z.infer<typeof projectDetail>> => project;

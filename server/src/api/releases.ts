@@ -3,17 +3,14 @@ import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import { rollbackFields } from "@slipway/contract/release-routes.ts";
 import type { ReleaseRow } from "#apps/release-store.ts";
-import { trafficOf, type Releases } from "#apps/releases.ts";
-import type { Actor } from "#audit/actor.ts";
+import { trafficOf } from "#apps/releases.ts";
+import type { Actor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { pathPart, refOf, type ApiCall, type Handler } from "./call.ts";
-import { pageWanted, showPage } from "./list-page.ts";
-import { readBody } from "./parameters.ts";
-
-type Ids = "listReleases" | "getRelease" | "rollBack" | "resumeDeploys";
+import { pageWanted, pathPart, readBody, refOf, showPage, type ApiCall, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for releases. */
-export function releaseHandlers({ releases }: { readonly releases: Releases }): Record<Ids, Handler> {
+export function releaseHandlers({ releases }: HandlerParts) {
   return {
     async listReleases(call) {
       const page = await releases.page(refOf(call), pageWanted(call));
@@ -34,7 +31,7 @@ export function releaseHandlers({ releases }: { readonly releases: Releases }): 
           "Automatic deploys are resumed: the next push is deployed, and where branches are polled, what was pushed meanwhile.",
       };
     },
-  };
+  } satisfies Handlers;
 }
 
 /** The number in the path; `v3` is accepted as well as `3`. Throws `Fault("not_found")` for anything else. */

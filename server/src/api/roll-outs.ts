@@ -2,26 +2,20 @@
 import { Fault } from "#lib/fault.ts";
 import type { z } from "zod";
 import type { rollOut } from "@slipway/contract/roll-out-answers.ts";
-import type { RollOuts, RollOutOrder } from "#apps/roll-outs.ts";
+import type { RollOutOrder } from "#apps/roll-outs.ts";
 import type { RollOutRow } from "#apps/roll-out-store.ts";
 import type { Conditions, ReleaseCondition } from "#deploy/worse.ts";
-import type { AppId, ReleaseId } from "#lib/ids.ts";
-import { appOf, refOf, type ApiCall, type Handler } from "./call.ts";
-import { streamEvents, wantsEvents, type StreamParts } from "./event-stream.ts";
+import { appOf, refOf, type ApiCall, type Handler, type Handlers } from "./call.ts";
+import { streamEvents, wantsEvents } from "./event-stream.ts";
+import type { HandlerParts } from "./parts.ts";
 
-type Parts = StreamParts & {
-  readonly rollOuts: RollOuts;
-  /** How the releases of a roll-out do now. */
-  readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
-};
 type Answer = z.infer<typeof rollOut>;
-type Ids = "getRollOut" | "pauseRollOut" | "resumeRollOut" | "finishRollOut" | "cancelRollOut";
 
 /** Changes are shown within this time. */
 const lookMs = 500;
 
 /** Route handlers for roll-outs; a followed one takes over its connection. */
-export function rollOutHandlers(parts: Parts): Record<Ids, Handler> {
+export function rollOutHandlers(parts: HandlerParts) {
   const { rollOuts, conditionsOf } = parts;
   const shown = (call: ApiCall, row: RollOutRow): Answer => {
     const { release_id: next, from_release_id: old } = row;
@@ -41,10 +35,10 @@ export function rollOutHandlers(parts: Parts): Record<Ids, Handler> {
     resumeRollOut: ordered("resume"),
     finishRollOut: ordered("finish"),
     cancelRollOut: ordered("cancel"),
-  };
+  } satisfies Handlers;
 }
 
-async function follow(call: ApiCall, parts: Parts, read: () => Promise<Answer>): Promise<undefined> {
+async function follow(call: ApiCall, parts: HandlerParts, read: () => Promise<Answer>): Promise<undefined> {
   return await streamEvents(call, parts, async (send, signal) => {
     let last = "";
     for (;;) {

@@ -5,28 +5,14 @@ import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { actorOf, type Caller, type PersonCaller } from "#accounts/caller.ts";
-import type { Apps } from "#apps/app.ts";
-import type { UseCases } from "#apps/use-cases.ts";
-import type { ProjectList } from "#apps/project-list.ts";
-import { anonymousActor, type By } from "#audit/actor.ts";
-import type { Clock } from "#lib/clock.ts";
+import { anonymousActor, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import { authenticate, authorize, type ApiAuthenticator } from "./access.ts";
-import { appNameOf, pathPart, type Handler } from "./call.ts";
+import { authenticate, authorize } from "./access.ts";
+import { appNameOf, pathPart, readQuery, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
-import { readQuery } from "./parameters.ts";
-
-export type RouterParts = {
-  readonly tokens: ApiAuthenticator;
-  readonly projects: ProjectList;
-  readonly apps: Pick<Apps, "resolve">;
-  readonly recordFailure: UseCases["recordFailure"];
-  readonly log: Log;
-  readonly clock: Clock;
-};
+import type { HandlerParts } from "./parts.ts";
 
 /**
  * The maximum of refused attempts recorded per caller and minute: a token without rights, such as a widely shared one for
@@ -46,7 +32,7 @@ const known = new WeakMap<FastifyRequest, { readonly route: Route; readonly call
 export function addRoutes(
   api: FastifyInstance,
   handlers: Readonly<Record<RouteId, Handler>>,
-  parts: RouterParts,
+  parts: HandlerParts,
 ): void {
   const recorded = new RateLimit({ max: refusalsMax, clock: parts.clock });
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
@@ -63,7 +49,7 @@ export function addRoutes(
 }
 
 /** Routes that take bytes are in a scope of their own, whose parsers leave bodies as they are. */
-function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: RouterParts): void {
+function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: HandlerParts): void {
   if (route.takesBytes !== true) return addPlainRoute(api, route, handle, parts);
   void api.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
@@ -75,7 +61,7 @@ function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: Ro
   });
 }
 
-function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, parts: RouterParts): void {
+function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, parts: HandlerParts): void {
   api.route({
     method: route.method,
     url: urlOf(route.path),
@@ -105,7 +91,7 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
 }
 
 /** Throws `Fault` unless the request's token is valid now and permits the route. */
-async function admit(request: FastifyRequest, route: Route, parts: RouterParts): Promise<void> {
+async function admit(request: FastifyRequest, route: Route, parts: HandlerParts): Promise<void> {
   if (route.access === "public") return;
   const caller = await authenticate(request, parts.tokens);
   known.set(request, { route, caller });
@@ -116,7 +102,7 @@ async function admit(request: FastifyRequest, route: Route, parts: RouterParts):
 async function recordRefusal(
   fault: Fault,
   request: FastifyRequest,
-  { recordFailure, log, recorded }: RouterParts & { readonly recorded: RateLimit },
+  { recordFailure, log, recorded }: HandlerParts & { readonly recorded: RateLimit },
 ): Promise<void> {
   const found = known.get(request);
   const action = found?.route.audit ?? null;

@@ -3,27 +3,14 @@ import type { ServerResponse } from "node:http";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { RunState } from "@slipway/contract/words.ts";
-import type { Apps } from "#apps/app.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
 import type { DeadChoice } from "#runs/dead-runs.ts";
-import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { RunAndCallPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
-import { appOf, projectOf, refOf, runOf, type ApiCall, type Handler } from "./call.ts";
-import { pageWanted, showPage } from "./list-page.ts";
+import { appOf, pageWanted, projectOf, refOf, runOf, showPage, type ApiCall, type Handlers } from "./call.ts";
 import { projectGate } from "./project-gate.ts";
 import { showRun } from "./show-run.ts";
-
-type Parts = {
-  readonly runs: RunUseCases;
-  readonly apps: Apps;
-  /** Why the calls of an app wait; undefined: they do not. */
-  readonly waitReason: (appId: AppId) => string | undefined;
-  readonly clock: Clock;
-};
-type Reading = "listRuns" | "getRun" | "getRunResult" | "listDeadRuns";
-type Acting = "cancelRun" | "redriveRun" | "redriveDeadRuns" | "purgeDeadRuns";
+import type { HandlerParts } from "./parts.ts";
 
 /** Each may have the maximum size of results, and stays in memory until it is sent. */
 const results = { max: 8, projectMax: 4, projectWaitingMax: 100, what: "results" };
@@ -33,11 +20,11 @@ const successes = { max: 4, projectMax: 2, projectWaitingMax: 100, what: "lists 
 const sweeps = { max: 2, projectMax: 1, projectWaitingMax: 10, what: "dead runs" };
 
 /** Route handlers for runs. */
-export function runHandlers(parts: Parts): Record<Reading | Acting, Handler> {
+export function runHandlers(parts: HandlerParts) {
   return { ...readers(parts), ...actors(parts) };
 }
 
-function readers(parts: Parts): Record<Reading, Handler> {
+function readers(parts: HandlerParts) {
   const { runs, apps } = parts;
   const resultGate = projectGate(results);
   const successGate = projectGate(successes);
@@ -78,10 +65,10 @@ function readers(parts: Parts): Record<Reading, Handler> {
       const page = await runs.list.deadPage(appId, { status, ...pageWanted(call) });
       return showPage(page, (row) => show(row, call, parts)) satisfies z.infer<typeof answers.runPage>;
     },
-  };
+  } satisfies Handlers;
 }
 
-function actors(parts: Parts): Record<Acting, Handler> {
+function actors(parts: HandlerParts) {
   const { runs, apps } = parts;
   const gate = projectGate(sweeps);
   return {
@@ -106,7 +93,7 @@ function actors(parts: Parts): Record<Acting, Handler> {
       const { count, hasMore } = await gate.run(() => runs.dead.purge(choice, call.by), { key: choice.projectId });
       return { purged: count, hasMore } satisfies z.infer<typeof answers.purgedRuns>;
     },
-  };
+  } satisfies Handlers;
 }
 
 /** The time limit for taking a result: this long, plus a millisecond per so many bytes (128 kbit/s). */
@@ -146,11 +133,11 @@ function choiceOf(call: ApiCall): DeadChoice {
   return { ...refOf(call), status, limit: query["limit"] as number | null };
 }
 
-function showOne(row: RunRow, call: ApiCall, parts: Parts): z.infer<typeof answers.oneRun> {
+function showOne(row: RunRow, call: ApiCall, parts: HandlerParts): z.infer<typeof answers.oneRun> {
   return { item: show(row, call, parts) };
 }
 
-function show(row: RunRow, call: ApiCall, { waitReason, clock }: Parts): z.infer<typeof answers.run> {
+function show(row: RunRow, call: ApiCall, { waitReason, clock }: HandlerParts): z.infer<typeof answers.run> {
   const reason = row.state === "queued" ? waitReason(row.app_id) : undefined;
   return showRun(row, { projectId: projectOf(call), waitReason: reason, nowMs: clock.now() });
 }

@@ -1,12 +1,11 @@
 // Secrets of projects and apps: flat maps.
 import type { SecretScope } from "#apps/secret-store.ts";
-import { readSecretMap, type SecretMap, type Secrets } from "#apps/secrets.ts";
-import { projectOf, refOf, type ApiCall, type Handler } from "./call.ts";
-
-type Ids = "getProjectSecrets" | "setProjectSecrets" | "getAppSecrets" | "setAppSecrets";
+import { readSecretMap, type SecretMap } from "#apps/secrets.ts";
+import { projectOf, refOf, type ApiCall, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for secrets. */
-export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Record<Ids, Handler> {
+export function secretHandlers({ secrets }: HandlerParts) {
   const read = async (call: ApiCall, place: SecretScope): Promise<object> => shown(await secrets.read(place, call.by));
   const replace = async (call: ApiCall, place: SecretScope): Promise<object> => {
     const restarts = call.query["restart"] === true;
@@ -20,7 +19,7 @@ export function secretHandlers({ secrets }: { readonly secrets: Secrets }): Reco
     setProjectSecrets: (call) => replace(call, ofProject(call)),
     getAppSecrets: (call) => read(call, ofApp(call)),
     setAppSecrets: (call) => replace(call, ofApp(call)),
-  };
+  } satisfies Handlers;
 }
 
 function ofProject(call: ApiCall): SecretScope {

@@ -9,23 +9,16 @@ import {
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import type { Rights } from "#accounts/rights.ts";
-import type { TokenAccountRef, IssuedAccount, TokenUseCases } from "#accounts/token-use-cases.ts";
+import type { TokenAccountRef, IssuedAccount } from "#accounts/token-use-cases.ts";
 import { Fault } from "#lib/fault.ts";
-import { projectOf, type ApiCall, type Handler } from "./call.ts";
-import { readBody } from "./parameters.ts";
+import { projectOf, readBody, type ApiCall, type Handlers } from "./call.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
-
-type Ids =
-  | "listServiceAccounts"
-  | "createServiceAccount"
-  | "updateServiceAccount"
-  | "rotateServiceAccount"
-  | "deleteServiceAccount";
+import type { HandlerParts } from "./parts.ts";
 
 const kind = "service_account" as const;
 
 /** Route handlers for service accounts. */
-export function serviceAccountHandlers(useCases: TokenUseCases): Record<Ids, Handler> {
+export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts) {
   return {
     async listServiceAccounts(call) {
       return (await useCases.list({ kind, projectId: projectOf(call) })).map(show);
@@ -56,7 +49,7 @@ export function serviceAccountHandlers(useCases: TokenUseCases): Record<Ids, Han
     async deleteServiceAccount(call) {
       return show(await useCases.revoke(accountRefOf(call), call.by));
     },
-  };
+  } satisfies Handlers;
 }
 
 function accountRefOf(call: ApiCall): TokenAccountRef {

@@ -2,19 +2,14 @@
 import { shownAppId } from "#lib/ids.ts";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import type { ChangedApp, SettingsChanges } from "#apps/settings-changes.ts";
+import type { ChangedApp } from "#apps/settings-changes.ts";
 import type { ShownSettings } from "#apps/shown-settings.ts";
-import type { RateLimit } from "#lib/rate-limit.ts";
-import { appOf, projectOf, type Handler } from "./call.ts";
-import { buildLogUrl, type Urls } from "./urls.ts";
+import { appOf, projectOf, type Handlers } from "./call.ts";
+import { buildLogUrl } from "./urls.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for settings of apps. */
-export function settingsHandlers(parts: {
-  readonly settingsChanges: SettingsChanges;
-  readonly urls: () => Urls;
-  readonly limit: RateLimit;
-}): Record<"updateApp", Handler> {
-  const { settingsChanges, urls, limit } = parts;
+export function settingsHandlers({ settingsChanges, urls, limit }: HandlerParts) {
   return {
     async updateApp(call) {
       const [projectId, appId] = [projectOf(call), appOf(call)];
@@ -33,7 +28,7 @@ export function settingsHandlers(parts: {
         message: changeText(changed, isDryRun),
       } satisfies z.infer<typeof answers.changedApp>;
     },
-  };
+  } satisfies Handlers;
 }
 
 /** By name, with origin. */

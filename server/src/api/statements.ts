@@ -2,17 +2,18 @@
 import type { z } from "zod";
 import { costQuery, type statement, type statementList } from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
-import type { Statement, StatementQueries } from "#billing/statements/statement-queries.ts";
+import type { Statement } from "#billing/statements/statement-queries.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { pathPart, projectOf, type Handler } from "./call.ts";
+import { pathPart, projectOf, type Handlers } from "./call.ts";
 import { microsOf, secondsOf, sumInCents } from "./show-money.ts";
 import { statementCsv } from "./statement-csv.ts";
 import { statementPage, statementPagePolicy } from "./statement-page.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for statements. */
-export function statementHandlers(queries: StatementQueries): Record<"listStatements" | "getStatement", Handler> {
+export function statementHandlers({ statements: queries }: HandlerParts) {
   return {
     async listStatements(call) {
       const statements = await queries.list(projectOf(call));
@@ -39,7 +40,7 @@ export function statementHandlers(queries: StatementQueries): Record<"listStatem
       }
       return undefined;
     },
-  };
+  } satisfies Handlers;
 }
 
 function sumsOf({ content, closedAt }: Statement): z.infer<typeof statementList>["items"][number] {

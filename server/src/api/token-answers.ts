@@ -5,8 +5,7 @@ import type { AccountView, LastUse } from "#accounts/account-view.ts";
 import type { Asking, Rotation } from "#accounts/token-use-cases.ts";
 import { Fault } from "#lib/fault.ts";
 import { uuidForm, type TokenId } from "#lib/ids.ts";
-import { callerOf, pathPart, type ApiCall } from "./call.ts";
-import { readBody, readTime } from "./parameters.ts";
+import { callerOf, pathPart, readBody, readTime, type ApiCall } from "./call.ts";
 
 /** The fields that all kinds share. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;

@@ -1,30 +1,21 @@
 // Usage of projects: its cost, sums, the ledger, applied coupons.
 import type { z } from "zod";
 import type { appCost, ledgerPage, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
-import type { UseCases } from "#apps/use-cases.ts";
 import { shown } from "#apps/refusal.ts";
-import type { CostOfMonth, CouponCredit, UsageQueries } from "#billing/usage/usage-queries.ts";
+import type { CostOfMonth, CouponCredit } from "#billing/usage/usage-queries.ts";
 import type { Grouping, UsageGroup } from "#billing/usage/usage-store.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
-import { appOf, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { pageBefore, showPage } from "./list-page.ts";
+import { appOf, pageBefore, projectOf, showPage, type ApiCall, type Handlers } from "./call.ts";
 import { centsOf, microsOf, secondsOf, showSums, sumInCents } from "./show-money.ts";
-
-type Ids = "getProjectCost" | "getAppCost" | "getUsage" | "listLedger" | "listAppliedCoupons";
+import type { HandlerParts } from "./parts.ts";
 
 const dayMs = 86_400_000;
 /** A year and a month: bounds the rows of an answer. */
 const daysMax = 400;
 
 /** Route handlers for usage. */
-export function usageHandlers(parts: {
-  readonly usage: UsageQueries;
-  readonly apps: UseCases["apps"];
-  readonly clock: Clock;
-}): Record<Ids, Handler> {
-  const { usage: queries, apps, clock } = parts;
+export function usageHandlers({ usage: queries, apps, clock }: HandlerParts) {
   return {
     async getProjectCost(call) {
       return showCost(await queries.cost(projectOf(call), monthOf(call)));
@@ -58,7 +49,7 @@ export function usageHandlers(parts: {
     async listAppliedCoupons(call) {
       return { items: (await queries.coupons(projectOf(call))).map(showCredit) };
     },
-  };
+  } satisfies Handlers;
 }
 
 function monthOf({ query }: ApiCall): string | null {

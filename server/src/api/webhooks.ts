@@ -8,28 +8,30 @@ import { must } from "#lib/assert.ts";
 import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
 import type { AttemptItem, DeliveryItem, DeliveryQuery, EndpointItem, WebhookUseCases } from "#webhooks/use-cases.ts";
 import type { WebhookSecret } from "#webhooks/secret-use-cases.ts";
-import { pathPart, projectOf, type ApiCall, type Handler } from "./call.ts";
-import { pageWanted, showPage } from "./list-page.ts";
-import { readBody, readTime } from "./parameters.ts";
-
-type SecretIds = "listWebhookSecrets" | "createWebhookSecret" | "deleteWebhookSecret";
-type DeliveryIds = "listWebhookDeliveries" | "getWebhookDelivery" | "replayWebhookDelivery" | "replayWebhookDeliveries";
-type EndpointIds = "listWebhookEndpoints" | "pauseWebhookEndpoint" | "resumeWebhookEndpoint";
-type ScheduleIds = "getWebhookSchedule" | "setWebhookSchedule";
+import {
+  pageWanted,
+  pathPart,
+  projectOf,
+  readBody,
+  readTime,
+  showPage,
+  type ApiCall,
+  type Handlers,
+  type Sent,
+} from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for webhooks. */
-export function webhookHandlers(
-  useCases: WebhookUseCases,
-): Record<SecretIds | DeliveryIds | EndpointIds | ScheduleIds, Handler> {
+export function webhookHandlers({ webhooks: useCases }: HandlerParts) {
   return {
     ...secretHandlers(useCases),
     ...deliveryHandlers(useCases),
     ...endpointHandlers(useCases),
     ...scheduleHandlers(useCases),
-  };
+  } satisfies Handlers;
 }
 
-function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
+function secretHandlers(useCases: WebhookUseCases) {
   return {
     async listWebhookSecrets(call) {
       const { caller, by } = call;
@@ -54,10 +56,10 @@ function secretHandlers(useCases: WebhookUseCases): Record<SecretIds, Handler> {
       await useCases.secrets.delete(projectOf(call), part(call, "secret_id"), call.by);
       return { message: "The secret was deleted; it no longer signs anything." };
     },
-  };
+  } satisfies Handlers;
 }
 
-function deliveryHandlers(useCases: WebhookUseCases): Record<DeliveryIds, Handler> {
+function deliveryHandlers(useCases: WebhookUseCases) {
   return {
     async listWebhookDeliveries(call) {
       const { query } = call;
@@ -72,11 +74,7 @@ function deliveryHandlers(useCases: WebhookUseCases): Record<DeliveryIds, Handle
     },
     async getWebhookDelivery(call) {
       const { delivery, attempts } = await useCases.readDelivery(projectOf(call), deliveryOf(call));
-      const answer: z.infer<typeof answers.oneWebhookDelivery> = {
-        item: showDelivery(delivery),
-        attempts: attempts.map(showAttempt),
-      };
-      return answer;
+      return { item: showDelivery(delivery), attempts: attempts.map(showAttempt) };
     },
     async replayWebhookDelivery(call) {
       return { item: showDelivery(await useCases.replay(projectOf(call), deliveryOf(call), call.by)) };
@@ -91,10 +89,10 @@ function deliveryHandlers(useCases: WebhookUseCases): Record<DeliveryIds, Handle
       };
       return await useCases.replayRange(projectOf(call), range, call.by);
     },
-  };
+  } satisfies Handlers;
 }
 
-function endpointHandlers(useCases: WebhookUseCases): Record<EndpointIds, Handler> {
+function endpointHandlers(useCases: WebhookUseCases) {
   return {
     async listWebhookEndpoints(call) {
       return showPage(await useCases.listEndpoints(projectOf(call), pageWanted(call)), showEndpoint);
@@ -105,10 +103,10 @@ function endpointHandlers(useCases: WebhookUseCases): Record<EndpointIds, Handle
     async resumeWebhookEndpoint(call) {
       return { item: showEndpoint(await useCases.resumeEndpoint(projectOf(call), endpointOf(call), call.by)) };
     },
-  };
+  } satisfies Handlers;
 }
 
-function scheduleHandlers(useCases: WebhookUseCases): Record<ScheduleIds, Handler> {
+function scheduleHandlers(useCases: WebhookUseCases) {
   return {
     async getWebhookSchedule(call) {
       return { schedule: await useCases.readSchedule(projectOf(call)) };
@@ -119,7 +117,7 @@ function scheduleHandlers(useCases: WebhookUseCases): Record<ScheduleIds, Handle
       await useCases.setSchedule(projectOf(call), schedule, call.by);
       return { schedule };
     },
-  };
+  } satisfies Handlers;
 }
 
 function part(call: ApiCall, name: string): string {
@@ -140,26 +138,7 @@ function showSecret({ id, createdAt, expiresAt, secret }: WebhookSecret): z.infe
   return { id, ...times, secret: secret.reveal() };
 }
 
-function showDelivery(item: DeliveryItem): z.infer<typeof answers.webhookDelivery> {
-  return {
-    ...item,
-    createdAt: item.createdAt.toISOString(),
-    dueAt: item.dueAt?.toISOString() ?? null,
-    endedAt: item.endedAt?.toISOString() ?? null,
-  };
-}
-
-function showAttempt(item: AttemptItem): z.infer<typeof answers.oneWebhookDelivery>["attempts"][number] {
-  return { ...item, startedAt: item.startedAt.toISOString() };
-}
-
-function showEndpoint(item: EndpointItem): z.infer<typeof answers.webhookEndpoint> {
-  return {
-    ...item,
-    createdAt: item.createdAt.toISOString(),
-    lastSuccessAt: item.lastSuccessAt?.toISOString() ?? null,
-    lastFailureAt: item.lastFailureAt?.toISOString() ?? null,
-    failingSince: item.failingSince?.toISOString() ?? null,
-    pausedAt: item.pausedAt?.toISOString() ?? null,
-  };
-}
+const showDelivery = (item: DeliveryItem): Sent<z.infer<typeof answers.webhookDelivery>> => item;
+type SentAttempt = Sent<z.infer<typeof answers.oneWebhookDelivery>["attempts"][number]>;
+const showAttempt = (item: AttemptItem): SentAttempt => item;
+const showEndpoint = (item: EndpointItem): Sent<z.infer<typeof answers.webhookEndpoint>> => item;

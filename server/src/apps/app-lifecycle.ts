@@ -1,7 +1,7 @@
 // Stops, starts, restarts and deletes apps. Each change locks the app's row and writes it with its audit row in one transaction: of
 // two at once one wins, and the other is refused. Scheduler, proxy and runs hear of it through the routing table.
 import { sql } from "kysely";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";

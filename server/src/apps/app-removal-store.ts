@@ -3,8 +3,9 @@
 import { sql, type RawBuilder } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { changeOne, changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
+import { rowsWhere } from "#store/older-rows.ts";
 import type { Tables } from "#store/tables.ts";
 
 /** A deleted app of which something is left. */
@@ -72,12 +73,11 @@ export async function readDeleted(db: Db): Promise<DeletedApp[]> {
 /** Ends runs of a deleted app that nobody works on; returns how many. Skips locked rows. */
 async function cancelRuns(db: Db, appId: AppId, limit: number): Promise<number> {
   const now = sql`clock_timestamp()`;
-  const result = await sql`
+  return await changeRows(db)`
     update runs set state = 'cancelled', reason = ${cancelReason}, status_code = null, ended_at = ${now},
         cancel_requested_at = ${now}, webhook_secret_sealed = null, lease_epoch = lease_epoch + 1
      where id = any(array(select id from runs where app_id = ${appId} and state = 'pending'
-                           limit ${limit} for update skip locked))`.execute(db);
-  return Number(result.numAffectedRows ?? 0n);
+                           limit ${limit} for update skip locked))`;
 }
 
 /**
@@ -91,14 +91,8 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
   const builds = sql`select id from builds where ${ofApp} and ended_at is not null`;
   const hasAny = (table: keyof Tables): RawBuilder<unknown> =>
     sql`exists (select from ${sql.table(table)} where ${ofApp})`;
-  const rows = (table: keyof Tables, which: RawBuilder<unknown>, batchMax?: number): RemovalStep => ({
-    ...{ name: table, batchMax },
-    async remove(limit) {
-      const chosen = sql`select ctid from ${sql.table(table)} where ${which} limit ${limit} for update skip locked`;
-      const result = await sql`delete from ${sql.table(table)} where ctid = any(array(${chosen}))`.execute(db);
-      return Number(result.numAffectedRows ?? 0n);
-    },
-  });
+  const rows = (table: keyof Tables, which: RawBuilder<unknown>, batchMax?: number): RemovalStep =>
+    rowsWhere(db, { name: table, table, which, batchMax });
   return [
     { name: "waiting runs", batchMax: bodiesMax, remove: (limit) => cancelRuns(db, id, limit) },
     rows("runs", sql`${ofApp} and ended_at is not null`, bodiesMax),
@@ -134,11 +128,8 @@ export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
     or exists (select from releases where ${ofApp}) or exists (select from replicas where ${ofApp})
     or exists (select from webhook_deliveries where project_id = apps.project_id and ${ofApp})`;
   await sql`delete from apps where id = ${id} and removed_at is not null and not (${isLeft})`.execute(db);
-  const noted = await sql`
-    update apps set removed_at = clock_timestamp() where id = ${id} and removed_at is null and not (${isLeft})`.execute(
-    db,
-  );
-  return noted.numAffectedRows === 1n;
+  return await changeOne(db)`
+    update apps set removed_at = clock_timestamp() where id = ${id} and removed_at is null and not (${isLeft})`;
 }
 
 /** Those of the ids that deleted projects have of whose apps nothing is left. */

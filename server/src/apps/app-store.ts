@@ -2,14 +2,14 @@
 import { sql, type Insertable, type Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type BuildId, type ProjectId, type ReleaseId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
-import type { AppsTable, ReplicasTable } from "#store/tables.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
 
 /** A row of an app. */
-export type AppRow = Selectable<AppsTable>;
+export type AppRow = Selectable<Tables["apps"]>;
 /** A build row without the columns of its source. */
 export type BuildRow = Awaited<ReturnType<typeof readBuilds>>[number];
-export type ReplicaRow = Selectable<ReplicasTable>;
+export type ReplicaRow = Selectable<Tables["replicas"]>;
 
 /** An app, with the state of its builds. */
 export type AppWithState = Awaited<ReturnType<typeof readApps>>[number];
@@ -19,14 +19,8 @@ export type AppSource = NonNullable<Awaited<ReturnType<typeof readAppSource>>>;
 /**
  * Adds an app; false when the project already has one of that name. Waits for a concurrent transaction that adds the same name.
  */
-export async function insertApp(tx: Tx, app: Insertable<AppsTable>): Promise<boolean> {
-  const row = await tx
-    .insertInto("apps")
-    .values(app)
-    .onConflict((conflict) => conflict.doNothing())
-    .returning("id")
-    .executeTakeFirst();
-  return row !== undefined;
+export async function insertApp(tx: Tx, app: Insertable<Tables["apps"]>): Promise<boolean> {
+  return await insertNew(tx, "apps", app);
 }
 
 /**

@@ -2,27 +2,15 @@
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import {
-  findApp,
-  hasApp,
-  idsOfName,
-  insertApp,
-  noSuchApp,
-  readApps,
-  readAppSource,
-  readReplicas,
-  type AppSource,
-  type AppWithState,
-  type BuildRow,
-  type ReplicaRow,
-} from "./app-store.ts";
+import * as store from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { recordOfApp } from "./app-audit.ts";
 import { readCreateRequest, type CreateRequest } from "./create-request.ts";
+import { givenHardware, type WhyNever } from "./hardware-fields.ts";
 import { resolveSettings } from "./settings.ts";
 import { shownSettings, type ShownSettings } from "./shown-settings.ts";
 import { readReleaseSettings, releaseSettings } from "./stored-settings.ts";
@@ -31,17 +19,18 @@ export type AppsOptions = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
+  readonly whyNever: WhyNever;
 };
 
 export type CreatedApp = {
   readonly appId: AppId;
   readonly appName: string;
   readonly buildId: BuildId;
-  readonly status: BuildRow["status"];
+  readonly status: store.BuildRow["status"];
 };
 
 /** With the settings of the live release; before the first release, the settings known so far. */
-export type AppDetail = AppWithState & ShownSettings;
+export type AppDetail = store.AppWithState & ShownSettings;
 
 /** Projects have fewer apps; this only bounds the response. */
 const appsMax = 10_000;
@@ -58,12 +47,11 @@ export class Apps {
   /** Validates a create request without the repository, as far as possible. Throws `Fault("malformed" | "invalid")`. */
   check(body: unknown): { readonly request: CreateRequest; readonly name: string } {
     const request = readCreateRequest(body);
-    const { settings } = resolveSettings({
-      body: request.fields,
-      configToml: request.configToml,
-      providers: this.#options.providers,
-    });
-    return { request, name: settings.name };
+    const { fields, configToml } = request;
+    const resolved = resolveSettings({ body: fields, configToml, providers: this.#options.providers });
+    const refusal = this.#options.whyNever(givenHardware(resolved));
+    if (refusal !== null) throw new Fault("invalid", refusal);
+    return { request, name: resolved.settings.name };
   }
 
   /** Creates the app from the result of `check`. Throws `Fault("conflict")` when the name is taken. */
@@ -75,10 +63,10 @@ export class Apps {
     const { projectId, by } = given;
     const { request, name } = given.checked;
     return await this.#options.db.transaction().execute(async (tx) => {
-      const appId = freeAppId(appIdOf(projectId, name), await idsOfName(tx, projectId, name));
+      const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
       const dockerAuthSealed =
         request.dockerAuth && this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
-      const isNew = await insertApp(tx, {
+      const isNew = await store.insertApp(tx, {
         ...{ id: appId, project_id: projectId, name, request: toJson(request.fields) },
         ...{ config_toml: request.configToml, docker_auth_sealed: dockerAuthSealed },
       });
@@ -99,36 +87,36 @@ export class Apps {
   /** The id of the app with the name. Throws `Fault("not_found")`. */
   async resolve(projectId: ProjectId, name: string): Promise<AppId> {
     if (!appNameForm.test(name)) throw new Fault("not_found", "The project has no app with that id.");
-    const appId = await findApp(this.#options.db, projectId, name);
-    if (appId === undefined) throw noSuchApp(appIdOf(projectId, name));
+    const appId = await store.findApp(this.#options.db, projectId, name);
+    if (appId === undefined) throw store.noSuchApp(appIdOf(projectId, name));
     return appId;
   }
 
   /** All apps of a project, by name. */
-  async list(projectId: ProjectId): Promise<AppWithState[]> {
-    return await readApps(this.#options.db, { projectId, limit: appsMax });
+  async list(projectId: ProjectId): Promise<store.AppWithState[]> {
+    return await store.readApps(this.#options.db, { projectId, limit: appsMax });
   }
 
   /** One app. Throws `Fault("not_found" | "not_usable")`. */
   async get(projectId: ProjectId, appId: AppId): Promise<AppDetail> {
-    const [row] = await readApps(this.#options.db, { projectId, appId, limit: 1 });
-    const source = row === undefined ? undefined : await readAppSource(this.#options.db, appId);
-    if (row === undefined || source === undefined) throw noSuchApp(appId);
+    const [row] = await store.readApps(this.#options.db, { projectId, appId, limit: 1 });
+    const source = row === undefined ? undefined : await store.readAppSource(this.#options.db, appId);
+    if (row === undefined || source === undefined) throw store.noSuchApp(appId);
     return { ...row, ...this.#settings(source) };
   }
 
   /** Throws `Fault("not_found")` when the app does not exist in the project. */
   async require(projectId: ProjectId, appId: AppId): Promise<void> {
-    if (!(await hasApp(this.#options.db, projectId, appId))) throw noSuchApp(appId);
+    if (!(await store.hasApp(this.#options.db, projectId, appId))) throw store.noSuchApp(appId);
   }
 
   /** Its replicas that have not stopped, oldest first. Throws `Fault("not_found")`. */
-  async replicas(projectId: ProjectId, appId: AppId): Promise<ReplicaRow[]> {
+  async replicas(projectId: ProjectId, appId: AppId): Promise<store.ReplicaRow[]> {
     await this.require(projectId, appId);
-    return await readReplicas(this.#options.db, { appId, limit: replicasMax });
+    return await store.readReplicas(this.#options.db, { appId, limit: replicasMax });
   }
 
-  #settings(source: AppSource): ShownSettings {
+  #settings(source: store.AppSource): ShownSettings {
     const release = source.settings === null ? null : readReleaseSettings(source);
     if (release instanceof Fault) throw release;
     return shownSettings({
@@ -147,7 +135,7 @@ export function dockerAuthContext(appId: AppId): string {
 }
 
 /** A word for how the app does. */
-export function appStatusOf(row: AppWithState): "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED" {
+export function appStatusOf(row: store.AppWithState): "ACTIVE" | "PENDING" | "BUILDING" | "FAILED" | "STOPPED" {
   if (row.stopped_at !== null) return "STOPPED";
   if (row.live_build_id !== null) return "ACTIVE";
   if (row.latest_status === "pending" || row.latest_status === null) return "PENDING";

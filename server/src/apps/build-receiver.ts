@@ -1,17 +1,17 @@
 // The interface to `deploy`, which this area may not import: adding and cancelling builds. The platform connects the two.
-import type { Actor } from "#audit/actor.ts";
+import type { Actor } from "#audit/record.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
-import type { BuildsTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import type { ReleaseSettings } from "./settings.ts";
 
-type Status = BuildsTable["status"];
+type Status = Tables["builds"]["status"];
 
 /** A new build of the app as it is requested now. Without a commit and a branch: of the newest commit of its branch. */
 export type NewBuild = {
   readonly projectId: ProjectId;
   readonly appId: AppId;
-  readonly cause: BuildsTable["cause"];
+  readonly cause: Tables["builds"]["cause"];
   readonly by: Actor;
   /** A full commit id. */
   readonly commit?: string | undefined;

@@ -1,6 +1,5 @@
 // Reads builds for the API, and handles requests to cancel or repeat one.
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";

@@ -2,9 +2,9 @@
 import { sql, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import type { GitCredentialsTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type CredentialRow = Selectable<GitCredentialsTable>;
+export type CredentialRow = Selectable<Tables["git_credentials"]>;
 
 /** Credentials of a project by host, at most `limit`; with `host` only that one. No locks. */
 export async function readCredentials(

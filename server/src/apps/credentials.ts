@@ -1,6 +1,5 @@
 // Credentials for private repositories, one per host of a project: encrypted at rest, never shown.
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";

@@ -1,28 +1,24 @@
 // Opens the apps area: the routes in memory, and all use cases of the API.
-import type { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { appRemoval } from "./app-removal.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
+import type { WhyNever } from "./hardware-fields.ts";
 import { Routes } from "./routes.ts";
-import { useCases, type UseCases } from "./use-cases.ts";
+import { useCases } from "./use-cases.ts";
 
 type Parts = Foundation & {
   readonly receiver: BuildReceiver;
   readonly personChanged: (personId: string) => void;
-  /** See `SettingsChanges`. */
-  readonly computeHere: () => readonly string[];
+  readonly whyNever: WhyNever;
   /** See `appRemoval`. */
   readonly onRemoved: () => void;
 };
 
-/** `removal` is not started. */
-export type OpenedApps = { readonly routes: Routes; readonly useCases: UseCases; readonly removal: Loop };
-
-/** Resolves when all routes are loaded. */
+/** Resolves when all routes are loaded; `removal` is not started. */
 export async function openApps(
   { providers }: { readonly providers: readonly string[] },
-  { receiver, personChanged, computeHere, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
-): Promise<OpenedApps> {
+  { receiver, personChanged, whyNever, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
+) {
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
   lifecycle.onClose("routes", () => routes.stop());
@@ -32,6 +28,6 @@ export async function openApps(
   return {
     routes,
     removal,
-    useCases: useCases({ db, sealer, receiver, providers, personChanged, computeHere, onDeleted, clock }),
+    useCases: useCases({ db, sealer, receiver, providers, personChanged, whyNever, onDeleted, clock }),
   };
 }

@@ -3,7 +3,7 @@ import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { isProject, lockProjectWhole, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
 import { createProject, deleteProject, findProject, renameProject } from "#accounts/projects.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";

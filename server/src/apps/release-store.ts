@@ -3,14 +3,14 @@ import { sql } from "kysely";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import type { ReleasesTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 
 /** A release. `share`: percent of the calls that it is to get in a roll-out; null: no roll-out is under way. */
 export type ReleaseRow = Awaited<ReturnType<typeof readReleases>>[number];
 
 /** How a release ends that took calls until now. */
 export type ReleaseEnd = {
-  readonly state: Extract<ReleasesTable["state"], "replaced" | "taken_back">;
+  readonly state: Extract<Tables["releases"]["state"], "replaced" | "taken_back">;
   /** A sentence for the app's owner. */
   readonly reason: string;
 };

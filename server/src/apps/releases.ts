@@ -1,6 +1,6 @@
 // Releases for the API: which ones there were and what became of them, going back to one, and resuming automatic deploys.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
@@ -8,14 +8,7 @@ import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
-import {
-  hasApp,
-  lockAppForChange,
-  noSuchApp,
-  pauseAutoDeploy,
-  readLiveRelease,
-  resumeAutoDeploy,
-} from "./app-store.ts";
+import * as store from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { makeLive, readEarlierRelease, readRelease, readReleases, type ReleaseRow } from "./release-store.ts";
 import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
@@ -44,7 +37,7 @@ export class Releases {
     { projectId, appId }: AppRef,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
   ): Promise<Page<ReleaseRow>> {
-    if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
+    if (!(await store.hasApp(this.#db, projectId, appId))) throw store.noSuchApp(appId);
     const before = tokens.read([appId], nextToken)?.number ?? null;
     const rows = await readReleases(this.#db, { appId, before, limit: pageSize + 1 });
     return pageOf(rows, pageSize, (last) => tokens.make([appId], last));
@@ -52,7 +45,7 @@ export class Releases {
 
   /** One release. Throws `Fault("not_found" | "not_usable")`. */
   async get({ projectId, appId }: AppRef, number: number): Promise<ReleaseRow & { readonly settings: AppSettings }> {
-    if (!(await hasApp(this.#db, projectId, appId))) throw noSuchApp(appId);
+    if (!(await store.hasApp(this.#db, projectId, appId))) throw store.noSuchApp(appId);
     const row = await readRelease(this.#db, appId, number);
     if (row === undefined) throw noSuchRelease(appId, number);
     return { ...row, settings: releaseSettings(row.settings) };
@@ -67,10 +60,10 @@ export class Releases {
     app: AppRef,
     { number, by }: { readonly number: number | null; readonly by: By },
   ): Promise<ReleaseRow> {
-    const seen = await readLiveRelease(this.#db, app);
+    const seen = await store.readLiveRelease(this.#db, app);
     return await this.#db.transaction().execute(async (tx) => {
-      const row = await lockAppForChange(tx, app);
-      const now = await readLiveRelease(tx, app);
+      const row = await store.lockAppForChange(tx, app);
+      const now = await store.readLiveRelease(tx, app);
       if (seen === undefined || now?.id !== seen.id || now.rolling !== seen.rolling) throw changedMeanwhile();
       const rollOut = await lockRollOut(tx, app);
       const isTakenBack = rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
@@ -82,7 +75,7 @@ export class Releases {
       const endOfOther = { state: "taken_back", reason } as const;
       if (isTakenBack) await takeBackRollOut(tx, rollOut, { reason, isWorse: false });
       else await makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther });
-      await pauseAutoDeploy(tx, app.appId, reason);
+      await store.pauseAutoDeploy(tx, app.appId, reason);
       await this.#builds.endPushes(tx, { appId: app.appId, reason, isRunningSuperseded: true });
       const changes = { release: { old: from, new: target.number } };
       await recordOfApp(tx, { ...app, name: row.name, action: "app.rollback", by, changes });
@@ -93,8 +86,8 @@ export class Releases {
   /** Lets pushes be deployed again. Throws `Fault("not_found")`, or `Fault("conflict")` when they are not paused. */
   async resumeDeploys(app: AppRef, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      const row = await lockAppForChange(tx, app);
-      if (!(await resumeAutoDeploy(tx, app.appId))) {
+      const row = await store.lockAppForChange(tx, app);
+      if (!(await store.resumeAutoDeploy(tx, app.appId))) {
         throw new Fault("conflict", "Automatic deploys of the app are not paused, so there is nothing to resume.");
       }
       const changes = { autoDeployPausedReason: { old: row.auto_deploy_paused_reason, new: null } };

@@ -1,6 +1,6 @@
 // Roll-outs for the API: read, pause, resume, finish at once, take back.
 import type { AuditAction } from "@slipway/contract/words.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
@@ -8,15 +8,7 @@ import type { Db, Tx } from "#store/database.ts";
 import { recordOfApp } from "./app-audit.ts";
 import { noSuchApp } from "./app-store.ts";
 import { makeLive } from "./release-store.ts";
-import {
-  lockRollOut,
-  moveRollOut,
-  readRollOut,
-  stepMs,
-  takeBackRollOut,
-  type CurrentRollOut,
-  type RollOutRow,
-} from "./roll-out-store.ts";
+import * as store from "./roll-out-store.ts";
 
 type AppRef = { readonly appId: AppId; readonly projectId: ProjectId };
 
@@ -36,17 +28,17 @@ export class RollOuts {
   }
 
   /** The latest roll-out of an app. Throws `Fault("not_found")` when there was none. */
-  async get(ref: AppRef): Promise<RollOutRow> {
-    const row = await readRollOut(this.#db, ref);
+  async get(ref: AppRef): Promise<store.RollOutRow> {
+    const row = await store.readRollOut(this.#db, ref);
     if (row !== undefined) return row;
     const message = `The app ${shownAppId(ref.appId)} has had no roll-out, or does not exist. Its first release and those deployed while rollOutDurationSeconds is 0 go live at once.`;
     throw new Fault("not_found", message);
   }
 
   /** Carries out an order. Throws `Fault("not_found" | "conflict")`: another change came first, or there is nothing to do. */
-  async order(ref: AppRef, order: RollOutOrder, by: By): Promise<RollOutRow> {
+  async order(ref: AppRef, order: RollOutOrder, by: By): Promise<store.RollOutRow> {
     await this.#db.transaction().execute(async (tx) => {
-      const rollOut = await lockRollOut(tx, ref);
+      const rollOut = await store.lockRollOut(tx, ref);
       if (rollOut === undefined) throw noSuchApp(ref.appId);
       if (rollOut === null)
         throw new Fault("conflict", `No roll-out of the app ${shownAppId(ref.appId)} is under way.`);
@@ -65,7 +57,7 @@ const actions = {
 } as const satisfies Record<RollOutOrder, AuditAction>;
 
 /** Ends a roll-out that has reached all its shares, or is not to wait for them. The caller holds the lock. */
-export async function finishRollOut(tx: Tx, { appId, releaseId }: CurrentRollOut): Promise<void> {
+export async function finishRollOut(tx: Tx, { appId, releaseId }: store.CurrentRollOut): Promise<void> {
   const endOfOther = { state: "replaced", reason: "A newer release took its place." } as const;
   await makeLive(tx, { appId, releaseId, endOfOther });
 }
@@ -73,7 +65,7 @@ export async function finishRollOut(tx: Tx, { appId, releaseId }: CurrentRollOut
 /** Records an action on a roll-out. */
 export async function recordRollOut(
   tx: Tx,
-  { projectId, appId, name, releaseId, share }: CurrentRollOut,
+  { projectId, appId, name, releaseId, share }: store.CurrentRollOut,
   given: { readonly action: AuditAction; readonly by: By; readonly reason?: string },
 ): Promise<void> {
   const { action, by, reason } = given;
@@ -82,14 +74,19 @@ export async function recordRollOut(
   await recordOfApp(tx, { projectId, appId, name, action, by, changes });
 }
 
-async function carryOut(tx: Tx, rollOut: CurrentRollOut, order: RollOutOrder, nowMs: number): Promise<void> {
+async function carryOut(tx: Tx, rollOut: store.CurrentRollOut, order: RollOutOrder, nowMs: number): Promise<void> {
   const { appId, state, share, stepEndsAt, stepLeftMs, durationSeconds, isStopped } = rollOut;
   switch (order) {
     case "pause": {
       if (state === "paused")
         throw new Fault("conflict", `The roll-out of the app ${shownAppId(appId)} is already paused.`);
       const leftMs = Math.max(0, (stepEndsAt?.getTime() ?? nowMs) - nowMs);
-      return await moveRollOut(tx, appId, { state: "paused", share, stepEndsAt: null, stepLeftMs: Math.round(leftMs) });
+      return await store.moveRollOut(tx, appId, {
+        state: "paused",
+        share,
+        stepEndsAt: null,
+        stepLeftMs: Math.round(leftMs),
+      });
     }
     case "resume": {
       if (state === "running")
@@ -98,12 +95,12 @@ async function carryOut(tx: Tx, rollOut: CurrentRollOut, order: RollOutOrder, no
         const message = `The app ${shownAppId(appId)} is stopped, and without calls its releases cannot be compared: start it first (POST …/apps/{app}/start).`;
         throw new Fault("conflict", message);
       }
-      const endsAt = new Date(nowMs + (stepLeftMs ?? stepMs(durationSeconds)));
-      return await moveRollOut(tx, appId, { state: "running", share, stepEndsAt: endsAt, stepLeftMs: null });
+      const endsAt = new Date(nowMs + (stepLeftMs ?? store.stepMs(durationSeconds)));
+      return await store.moveRollOut(tx, appId, { state: "running", share, stepEndsAt: endsAt, stepLeftMs: null });
     }
     case "finish":
       return await finishRollOut(tx, rollOut);
     case "cancel":
-      return await takeBackRollOut(tx, rollOut, { reason: takenBack, isWorse: false });
+      return await store.takeBackRollOut(tx, rollOut, { reason: takenBack, isWorse: false });
   }
 }

@@ -197,7 +197,7 @@ export class Routes {
       // Another app may have the name by now.
       if (this.#byKey.get(keyOf(before)) === before) this.#byKey.delete(keyOf(before));
     } else {
-      if (before !== undefined && isSame(before, route)) return;
+      if (isDeepStrictEqual(before, route)) return;
       if (route.unreadable !== undefined)
         this.#options.log.error({ appId, reason: route.unreadable }, "an app takes no calls");
       this.#byAppId.set(appId, route);
@@ -209,21 +209,6 @@ export class Routes {
 
 function keyOf(route: AppRoute): string {
   return `${route.projectId}/${route.appName}`;
-}
-
-function isSame(left: AppRoute, right: AppRoute): boolean {
-  return (
-    left.live?.releaseId === right.live?.releaseId &&
-    isDeepStrictEqual(left.live?.settings, right.live?.settings) &&
-    isDeepStrictEqual(left.rollOut, right.rollOut) &&
-    left.refusedReleaseId === right.refusedReleaseId &&
-    left.unreadable === right.unreadable &&
-    left.disableAuth === right.disableAuth &&
-    left.restarts === right.restarts &&
-    left.isStopped === right.isStopped &&
-    left.latestBuild?.status === right.latestBuild?.status &&
-    left.latestBuild?.reason === right.latestBuild?.reason
-  );
 }
 
 function toRoute(row: RouteRow): AppRoute {

@@ -1,7 +1,6 @@
 // Secrets of projects and apps: encrypted at rest, shown only to callers with permission, and passed to replicas at their start.
 import { lockProject } from "#accounts/project-store.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -10,15 +9,7 @@ import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { hasApp, noSuchApp } from "./app-store.ts";
 import { kindOf, shown } from "./refusal.ts";
-import {
-  dropSecrets,
-  putSealed,
-  readSealed,
-  readSealedForApp,
-  restartApps,
-  type SealedSecret,
-  type SecretScope,
-} from "./secret-store.ts";
+import * as store from "./secret-store.ts";
 
 const secretsMax = 1000;
 const nameForm = /^[A-Za-z0-9_.-]{1,253}$/;
@@ -73,10 +64,10 @@ export class Secrets {
   }
 
   /** Reads the secrets of a scope; records the access. Throws `Fault("not_found")` when the app does not exist. */
-  async read(scope: SecretScope, by: By): Promise<SecretMap> {
+  async read(scope: store.SecretScope, by: By): Promise<SecretMap> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, scope);
-      const secrets = this.#open(scope, await readSealed(tx, scope));
+      const secrets = this.#open(scope, await store.readSealed(tx, scope));
       await record(tx, { projectId: scope.projectId, action: "secrets.read", by, resource: resourceOf(scope) });
       return secrets;
     });
@@ -86,16 +77,16 @@ export class Secrets {
    * Replaces all secrets of a scope, and restarts the apps that use them if requested. Throws `Fault("not_found")` when
    * the app does not exist.
    */
-  async replace(scope: SecretScope, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
+  async replace(scope: store.SecretScope, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
     return await this.#db.transaction().execute(async (tx) => {
       await requireApp(tx, scope);
       await lockProject(tx, scope.projectId);
-      const before = this.#open(scope, await readSealed(tx, scope));
+      const before = this.#open(scope, await store.readSealed(tx, scope));
       // A secret may have the name of a built-in object property.
       const changed = new Map<string, { old?: Secret; new?: Secret }>();
       const dropped = [...before].filter(([name]) => !secrets.has(name));
       for (const [name, old] of dropped) changed.set(name, { old });
-      await dropSecrets(
+      await store.dropSecrets(
         tx,
         scope,
         dropped.map(([name]) => name),
@@ -103,13 +94,13 @@ export class Secrets {
       for (const [name, value] of secrets) {
         const old = before.get(name);
         if (old?.reveal() === value.reveal()) continue;
-        await putSealed(tx, scope, {
+        await store.putSealed(tx, scope, {
           name,
           value_sealed: this.#sealer.seal(value.reveal(), secretContext(scope, name)),
         });
         changed.set(name, old === undefined ? { new: value } : { old, new: value });
       }
-      const apps = restarts ? await restartApps(tx, scope) : [];
+      const apps = restarts ? await store.restartApps(tx, scope) : [];
       for (const appId of apps) await notify(tx, "apps", appId);
       const changes = Object.fromEntries(changed);
       await record(tx, {
@@ -126,27 +117,27 @@ export class Secrets {
 
   /** Environment variables for a replica of the app: the project's secrets, overridden by the app's own. Not recorded. */
   async environmentOf(appId: AppId): Promise<Record<string, Secret>> {
-    const rows = await readSealedForApp(this.#db, appId);
+    const rows = await store.readSealedForApp(this.#db, appId);
     const opened = rows.map(({ project_id: projectId, app_id, ...row }) =>
       this.#open({ projectId, appId: app_id }, [row]),
     );
     return Object.fromEntries(opened.flatMap((secrets) => [...secrets]));
   }
 
-  #open(scope: SecretScope, rows: readonly SealedSecret[]): SecretMap {
+  #open(scope: store.SecretScope, rows: readonly store.SealedSecret[]): SecretMap {
     return new Map(rows.map((row) => [row.name, this.#sealer.open(row.value_sealed, secretContext(scope, row.name))]));
   }
 }
 
-async function requireApp(db: Db, { projectId, appId }: SecretScope): Promise<void> {
+async function requireApp(db: Db, { projectId, appId }: store.SecretScope): Promise<void> {
   if (appId !== null && !(await hasApp(db, projectId, appId))) throw noSuchApp(appId);
 }
 
 /** The encryption context of a secret. */
-export function secretContext({ projectId, appId }: SecretScope, name: string): string {
+export function secretContext({ projectId, appId }: store.SecretScope, name: string): string {
   return `secret:${projectId}:${appId ?? ""}:${name}`;
 }
 
-function resourceOf({ projectId, appId }: SecretScope): { type: string; id: string } {
+function resourceOf({ projectId, appId }: store.SecretScope): { type: string; id: string } {
   return appId === null ? { type: "project", id: projectId } : { type: "app", id: appId };
 }

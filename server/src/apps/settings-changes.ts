@@ -1,8 +1,7 @@
 // Changes the settings of an app: the change, what it starts and the audit row are one transaction.
 import { isDeepStrictEqual } from "node:util";
-import { computeRefusal } from "@slipway/contract/advice.ts";
 import type { FieldName } from "@slipway/contract/app-fields.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
@@ -14,6 +13,7 @@ import { lockApp, noSuchApp } from "./app-store.ts";
 import { dockerAuthContext } from "./app.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { readChangeRequest, type ChangeRequest } from "./create-request.ts";
+import { hasHardware, type WhyNever } from "./hardware-fields.ts";
 import { forgetHookEvents, readChangeable, type ChangeableApp, writeSettings } from "./settings-change-store.ts";
 import { decideChange, type DecidedChange, type Need } from "./settings-change.ts";
 import { readReleaseSettings } from "./stored-settings.ts";
@@ -42,8 +42,7 @@ type Options = Pick<Foundation, "db" | "sealer"> & {
   readonly builds: Pick<BuildReceiver, "receiveBuild" | "receiveSettings">;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
-  /** The compute types of this platform. */
-  readonly computeHere: () => readonly string[];
+  readonly whyNever: WhyNever;
 };
 
 /** Changes of the settings of apps. */
@@ -79,8 +78,8 @@ export class SettingsChanges {
     const release = app.release === null ? null : readReleaseSettings(app.release);
     if (release instanceof Fault) throw release;
     const decided = decideChange({ ...app, change, release, providers: this.#options.providers });
-    const isAsked = decided.changed.includes("compute") && decided.next !== null;
-    const missing = isAsked ? computeRefusal(decided.next.settings.compute, this.#options.computeHere()) : null;
+    const isAsked = hasHardware(decided.changed) && decided.next !== null;
+    const missing = isAsked ? this.#options.whyNever(decided.next.settings) : null;
     // Otherwise every later build would fail by it.
     if (missing !== null) throw new Fault("invalid", missing);
     return decided;

@@ -113,6 +113,24 @@ const cases: Record<FieldName, Case> = {
     byDefault: null,
     with: { runtime: "custom", entrypoint: ["x"] },
   },
+  egressCidrs: {
+    fine: [[], ["203.0.113.0/24", "8.8.8.8/32"], ["2001:db8::/32"], Array.from({ length: 64 }, () => "1.1.1.0/24")],
+    bad: [
+      "203.0.113.0/24",
+      [""],
+      ["203.0.113.7"],
+      ["203.0.113.0/33"],
+      ["203.0.113.0/-1"],
+      ["256.0.0.0/8"],
+      ["203.0.113.0/24 accept"],
+      ["::/129"],
+      ["example.org"],
+      [7],
+      {},
+      Array.from({ length: 65 }, () => "1.1.1.0/24"),
+    ],
+    byDefault: null,
+  },
   entrypoint: {
     fine: [["python", "main.py"], ["x", ""], ["true"]],
     bad: [
@@ -203,7 +221,7 @@ const cases: Record<FieldName, Case> = {
 };
 
 /** Fields of this platform's own; all others are those of the published interface. */
-const ownFields: readonly FieldName[] = ["retries"];
+const ownFields: readonly FieldName[] = ["egressCidrs", "retries"];
 
 describe("a field of a create request", () => {
   test("is one of the 40 of the published interface, or one that is known to be an addition", () => {

@@ -53,6 +53,9 @@ const first = {
   logLevel: "DEBUG",
 };
 
+/** The fields of later versions, by default. */
+const since = { retries: 0, egressCidrs: null };
+
 function refusal(stored: unknown): string {
   const read = readSettings(stored);
   assert.ok(read instanceof Fault, JSON.stringify(read));
@@ -62,11 +65,11 @@ function refusal(stored: unknown): string {
 
 describe("stored settings", () => {
   test("of the first version are read, without retries", () => {
-    assert.deepEqual(releaseSettings(first), { ...first, retries: 0 });
+    assert.deepEqual(releaseSettings(first), { ...first, ...since });
   });
 
   test("with retries are read", () => {
-    assert.deepEqual(releaseSettings({ ...first, retries: 3 }), { ...first, retries: 3 });
+    assert.deepEqual(releaseSettings({ ...first, retries: 3 }), { ...first, ...since, retries: 3 });
   });
 
   test("of this version are what was resolved", () => {
@@ -78,7 +81,7 @@ describe("stored settings", () => {
   test("have the table's default for any field that a version did not know yet", () => {
     for (const name of settingNames) {
       if (name === "name" || name === "gitRepo") continue;
-      const { [name]: _, ...older } = { ...first, retries: 0 };
+      const { [name]: _, ...older } = { ...first, ...since };
       const byDefault = { gpuCount: 1, loadBalancingAlgorithm: "round-robin", replicaConcurrency: 1 }[name as string];
       assert.deepEqual(releaseSettings(older)[name], byDefault ?? appFields[name].default, name);
       assert.deepEqual(releaseSettings({ ...older, [name]: null })[name], byDefault ?? appFields[name].default, name);
@@ -86,7 +89,7 @@ describe("stored settings", () => {
   });
 
   test("of a later version are read without the fields that this one does not know", () => {
-    assert.deepEqual(releaseSettings({ ...first, moonPhase: "full" }), { ...first, retries: 0 });
+    assert.deepEqual(releaseSettings({ ...first, moonPhase: "full" }), { ...first, ...since });
   });
 
   test("beyond the limits of today's requests go on working", () => {

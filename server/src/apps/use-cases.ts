@@ -1,5 +1,4 @@
 // Creates all use cases of the management API for apps, for the platform and for tests.
-import { computeTypes } from "@slipway/contract/app-choices.ts";
 import { record, type AuditEntry } from "#audit/record.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -9,25 +8,15 @@ import { AppLifecycle } from "./app-lifecycle.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { Builds } from "./builds.ts";
 import { Credentials } from "./credentials.ts";
+import type { WhyNever } from "./hardware-fields.ts";
 import { ProjectList } from "./project-list.ts";
 import { Releases } from "./releases.ts";
 import { RollOuts } from "./roll-outs.ts";
 import { Secrets } from "./secrets.ts";
 import { SettingsChanges } from "./settings-changes.ts";
 
-export type UseCases = {
-  readonly apps: Apps;
-  readonly lifecycle: AppLifecycle;
-  readonly settingsChanges: SettingsChanges;
-  readonly builds: Builds;
-  readonly releases: Releases;
-  readonly rollOuts: RollOuts;
-  readonly secrets: Secrets;
-  readonly credentials: Credentials;
-  readonly projects: ProjectList;
-  /** Records an attempt that was refused or failed; not in the transaction of a change, since there is none. */
-  readonly recordFailure: (attempt: Omit<AuditEntry, "outcome">) => Promise<void>;
-};
+/** All of them. */
+export type UseCases = ReturnType<typeof useCases>;
 
 /** Creates the use cases. They hold no state, so there is nothing to close. */
 export function useCases(options: {
@@ -38,25 +27,27 @@ export function useCases(options: {
   readonly receiver: BuildReceiver;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
-  /** See `SettingsChanges`; default: every type. */
-  readonly computeHere?: () => readonly string[];
+  /** By default, there is everything. */
+  readonly whyNever?: WhyNever;
   /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
   /** Called after the commit when apps were deleted. */
   readonly onDeleted?: () => void;
-}): UseCases {
+}) {
   const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
-  const { computeHere = () => computeTypes } = options;
+  const { whyNever = () => null } = options;
   return {
-    apps: new Apps({ db, sealer, builds: receiver, providers }),
+    apps: new Apps({ db, sealer, builds: receiver, providers, whyNever }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
-    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, computeHere }),
+    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
     rollOuts: new RollOuts({ db, clock }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
     projects: new ProjectList({ db, personChanged, onDeleted }),
-    recordFailure: (attempt) => record(db, { ...attempt, outcome: "failure" }),
+    /** Records an attempt that was refused or failed; not in the transaction of a change, since there is none. */
+    recordFailure: (attempt: Omit<AuditEntry, "outcome">): Promise<void> =>
+      record(db, { ...attempt, outcome: "failure" }),
   };
 }

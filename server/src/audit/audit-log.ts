@@ -3,12 +3,11 @@ import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
-import type { By } from "./actor.ts";
+import { record, type By } from "./record.ts";
 import type { RetentionOf } from "./chain/audit-retention.ts";
 import { listEntries, type AuditRow, type EntryCursor, type AuditOutcome } from "./audit-store.ts";
 import { windowOf } from "./audit-window.ts";
 import type { Instant } from "./instant.ts";
-import { record } from "./record.ts";
 
 export type AuditLogOptions = { readonly db: Db; readonly clock: Clock; readonly retentionOf: RetentionOf };
 

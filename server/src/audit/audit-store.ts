@@ -1,12 +1,12 @@
 // Rows of the audit log: inserted and read in pages. They never change; chain-store.ts removes old ones.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { Db } from "#store/database.ts";
-import type { AuditLogTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { timeOfMicros } from "./instant.ts";
 
 /** `at_micros`: `at` with microseconds, which a Date cannot hold. */
-export type AuditRow = Selectable<AuditLogTable> & { readonly at_micros: number };
+export type AuditRow = Selectable<Tables["audit_log"]> & { readonly at_micros: number };
 
 export type AuditOutcome = "success" | "failure";
 
@@ -28,7 +28,7 @@ export type AuditQuery = {
 };
 
 /** Inserts one row. */
-export async function insertEntry(tx: Db, row: Insertable<AuditLogTable>): Promise<void> {
+export async function insertEntry(tx: Db, row: Insertable<Tables["audit_log"]>): Promise<void> {
   await tx
     .insertInto("audit_log")
     .values({ ...row, at: sql<Date>`clock_timestamp()` })

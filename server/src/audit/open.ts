@@ -19,13 +19,6 @@ export type AuditSettings = {
   readonly auditForward: { readonly url: Secret; readonly key: Buffer | null } | null;
 };
 
-/** The audit log as the API uses it. */
-export type OpenedAudit = {
-  readonly auditLog: AuditLog;
-  readonly auditExport: AuditExport;
-  readonly auditForwarding: ForwardingUseCases;
-};
-
 type Parts = Foundation & {
   readonly signer: ChainSigner;
   /** For all calls to URLs from users. */
@@ -35,7 +28,7 @@ type Parts = Foundation & {
 };
 
 /** Opens the audit log; its loops end with the platform. */
-export async function openAudit(settings: AuditSettings, parts: Parts): Promise<OpenedAudit> {
+export async function openAudit(settings: AuditSettings, parts: Parts) {
   const { db, log, lifecycle, clock, planDaysOf, signer } = parts;
   const retentionOf: RetentionOf = (projectId) =>
     (projectId === null ? null : planDaysOf(projectId)) ?? settings.auditRetentionDays;

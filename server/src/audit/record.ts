@@ -1,12 +1,40 @@
 // The only way into the audit log. Called within the transaction of the change it describes, so that both are committed or
 // neither; a refused or failed action is recorded on its own.
 import type { AuditAction } from "@slipway/contract/words.ts";
-import { toJson } from "#store/json.ts";
-import type { Db } from "#store/database.ts";
 import { shownAppId, type ProjectId } from "#lib/ids.ts";
-import type { By } from "./actor.ts";
+import type { Db } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
 import { insertEntry } from "./audit-store.ts";
 import { cutText, maskChanges, type Changes } from "./mask.ts";
+
+export type ActorType = "person" | "service_account" | "inference_token" | "operator" | "platform" | "anonymous";
+
+/** The acting party. `id` is a person's or a token's id; null for the platform itself and for callers without a valid token. */
+export type Actor = {
+  readonly type: ActorType;
+  readonly id: string | null;
+  readonly name: string | null;
+};
+
+/** The known facts about the request that caused an action. */
+type RequestFacts = {
+  /** Null when many requests caused the action and the exact one is unknown. */
+  readonly id: string | null;
+  readonly address: string | null;
+  readonly userAgent: string | null;
+};
+
+/** The actor and the request: a parameter of every use case that records. */
+export type By = {
+  readonly actor: Actor;
+  readonly request?: RequestFacts;
+};
+
+/** The platform acting on its own: starting, building, scaling. */
+export const platformActor: Actor = { type: "platform", id: null, name: "platform" };
+
+/** A caller without a valid token. */
+export const anonymousActor: Actor = { type: "anonymous", id: null, name: null };
 
 /** One action. Secrets in `changes` are masked here, but `reason` is kept as it is and must not contain any. */
 export type AuditEntry = {

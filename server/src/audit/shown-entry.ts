@@ -1,6 +1,6 @@
 // An audit log entry as readers get it: from the API, in an export and by forwarding. Every field is part of the entry's hash,
 // see export-format.ts.
-import type { ActorType } from "./actor.ts";
+import type { ActorType } from "./record.ts";
 import type { AuditRow, AuditOutcome } from "./audit-store.ts";
 import type { JsonObject } from "./chain/canonical.ts";
 import { timeOfMicros } from "./instant.ts";

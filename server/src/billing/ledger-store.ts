@@ -1,17 +1,14 @@
 // Rows of the ledger, which is append-only.
 import { sql, type Insertable } from "kysely";
-import type { Tx } from "#store/database.ts";
-import type { LedgerTransactionsTable } from "#store/tables.ts";
-import type { LedgerEntry } from "./entry.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
+import type { Account, LedgerEntry } from "./entry.ts";
+import type { Period } from "./period.ts";
 
 /** Inserts a transaction; false when its reference exists. Waits for an uncommitted one with the same reference. */
-export async function insertTransaction(tx: Tx, row: Insertable<LedgerTransactionsTable>): Promise<boolean> {
-  const added = await tx
-    .insertInto("ledger_transactions")
-    .values({ ...row, created_at: sql<Date>`clock_timestamp()` })
-    .onConflict((conflict) => conflict.column("reference").doNothing())
-    .executeTakeFirst();
-  return added.numInsertedOrUpdatedRows === 1n;
+export async function insertTransaction(tx: Tx, row: Insertable<Tables["ledger_transactions"]>): Promise<boolean> {
+  return await insertNew(tx, "ledger_transactions", { ...row, created_at: sql<Date>`clock_timestamp()` });
 }
 
 /** Inserts the entries of a transaction inserted in this database transaction. */
@@ -25,4 +22,49 @@ export async function insertEntries(tx: Tx, transactionId: string, entries: read
     amount_micros: String(amount.micros),
   }));
   await tx.insertInto("ledger_entries").values(rows).execute();
+}
+
+/** A transaction with its entries, whose sum is zero. */
+export type LedgerTransaction = {
+  readonly id: string;
+  readonly number: number;
+  readonly kind: Tables["ledger_transactions"]["kind"];
+  readonly period: Period | null;
+  readonly currency: string;
+  readonly createdAt: Date;
+  readonly entries: readonly {
+    readonly account: Account;
+    readonly couponCode: string | null;
+    readonly micros: bigint;
+  }[];
+};
+
+/** Amounts are text in JSON, which has no large numbers. */
+type Row = Omit<LedgerTransaction, "entries"> & {
+  readonly entries: readonly {
+    readonly account: Account;
+    readonly couponCode: string | null;
+    readonly micros: string;
+  }[];
+};
+
+/** Newest first; only those before the given number, unless null. No locks. */
+export async function readLedger(
+  db: Db,
+  given: { readonly projectId: ProjectId; readonly before: number | null; readonly limit: number },
+): Promise<LedgerTransaction[]> {
+  const before = given.before === null ? sql`true` : sql`number < ${given.before}`;
+  const { rows } = await sql<Row>`
+    select t.id, t.number, t.kind, t.period, t.currency, t.created_at as "createdAt", e.entries
+      from (select * from ledger_transactions where project_id = ${given.projectId} and ${before}
+             order by number desc limit ${given.limit}) t
+      join lateral (
+        select json_agg(json_build_object('account', account, 'couponCode', coupon_code, 'micros', amount_micros::text) order by number)
+            as entries
+          from ledger_entries where transaction_id = t.id) e on true
+     order by t.number desc`.execute(db);
+  return rows.map(({ entries, ...row }) => ({
+    ...row,
+    entries: entries.map(({ micros, ...entry }) => ({ ...entry, micros: BigInt(micros) })),
+  }));
 }

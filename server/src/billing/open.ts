@@ -1,6 +1,4 @@
 // Opens billing: plans, which limit what projects may do, and, on the ledger, usage, coupons, statements and budgets.
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute } from "#apps/routes.ts";
@@ -8,6 +6,7 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
+import { readOperatorFile } from "#lib/operator-file.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
 import type { Allowance } from "#scheduler/allowance.ts";
@@ -18,7 +17,6 @@ import { stopReason } from "./budgets/budget-text.ts";
 import { BudgetUseCases } from "./budgets/budget-use-cases.ts";
 import { BudgetWatch } from "./budgets/budget-watch.ts";
 import { CouponUseCases } from "./coupons/coupon-use-cases.ts";
-import { OperatorFileRefused } from "./operator-file.ts";
 import { admittingReceiver } from "./plans/admission.ts";
 import { PlanCache } from "./plans/plan-cache.ts";
 import { setPlanCredits } from "./plans/plan-credit.ts";
@@ -30,7 +28,7 @@ import { StatementQueries } from "./statements/statement-queries.ts";
 import type { MeterStep } from "./usage/meter-step.ts";
 import { Meter } from "./usage/meter.ts";
 import { readPrices } from "./usage/price-file.ts";
-import { builtInPrices } from "./usage/prices.ts";
+import { builtInPrices, priceAt, type PriceOf } from "./usage/prices.ts";
 import { UsageQueries } from "./usage/usage-queries.ts";
 
 export type PlanSettings = {
@@ -105,14 +103,6 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
   };
 }
 
-/** The API's use cases for money. */
-export type OpenedBilling = {
-  readonly coupons: CouponUseCases;
-  readonly usage: UsageQueries;
-  readonly statements: StatementQueries;
-  readonly budgets: BudgetUseCases;
-};
-
 type BillingParts = Foundation & {
   readonly plans: PlanUseCases;
   /** For all requests to URLs that users choose. */
@@ -122,18 +112,20 @@ type BillingParts = Foundation & {
   readonly onStep: (step: MeterStep) => void;
 };
 
-/** Opens billing and starts metering; its loops end with the platform. Throws `CannotStart` for invalid prices. */
-export function openBilling(settings: BillingSettings, parts: BillingParts): OpenedBilling {
+/**
+ * Opens the use cases for money and starts metering; its loops end with the platform. Throws `CannotStart` for invalid prices.
+ */
+export function openBilling(settings: BillingSettings, parts: BillingParts) {
   const { db, clock, log, lifecycle, plans, onStep } = parts;
   const { budgets, onPosted } = openBudgets(parts);
   const { pricesFile } = settings;
   const intervalMs = settings.meteringSeconds * 1000;
+  const prices =
+    pricesFile === null
+      ? builtInPrices
+      : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes));
   const meter = new Meter({
-    ...{ db, clock, log, intervalMs, onPosted, onStep },
-    prices:
-      pricesFile === null
-        ? builtInPrices
-        : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes)),
+    ...{ db, clock, log, intervalMs, onPosted, onStep, prices },
     postingDelayMs: (turnsOfPosting - 1) * intervalMs,
   });
   meter.loop.start();
@@ -143,13 +135,11 @@ export function openBilling(settings: BillingSettings, parts: BillingParts): Ope
     coupons: new CouponUseCases({ db, clock, plans }),
     usage: new UsageQueries({ db, clock }),
     statements: new StatementQueries({ db, clock }),
+    priceOf: ((where) => priceAt(prices, where, clock.now())) satisfies PriceOf,
   };
 }
 
-function openBudgets(parts: BillingParts): {
-  readonly budgets: BudgetUseCases;
-  readonly onPosted: (projectId: ProjectId) => void;
-} {
+function openBudgets(parts: BillingParts) {
   const { db, lifecycle, log, clock, guard, mail } = parts;
   const client = new OutwardClient({ guard, clock, userAgent: "Slipway", totalMax: noticesAtOnceMax });
   const notices = budgetNotices({ db, client, mail, clock, log });
@@ -165,7 +155,7 @@ function openBudgets(parts: BillingParts): {
   watch.loop.start();
   return {
     budgets: new BudgetUseCases({ ...common, checkUrl: (url) => guard.checkUrl(url), onStep }),
-    onPosted: (projectId) => watch.posted(projectId),
+    onPosted: (projectId: ProjectId): void => watch.posted(projectId),
   };
 }
 
@@ -196,15 +186,4 @@ function allowanceOf(cache: PlanCache, stopOf: (projectId: ProjectId, appId: App
     },
     onChange: (listener) => cache.onChange(listener),
   };
-}
-
-/** The result of `read` on the file's text. Throws `CannotStart` when the file cannot be read or `read` refuses it. */
-function readOperatorFile<Content>(setting: string, file: string, read: (text: string) => Content): Content {
-  try {
-    return read(readFileSync(resolve(file), "utf8"));
-  } catch (error) {
-    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
-    if (!isOurs) throw error;
-    throw new CannotStart(`${setting} (${file}) cannot be used: ${error.message}`, { cause: error });
-  }
 }

@@ -3,7 +3,7 @@
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Currency } from "#lib/money.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Period } from "./period.ts";
 import type { Drawn } from "./coupons/settle.ts";
 
@@ -36,11 +36,7 @@ export async function writePosted(tx: Tx, projectId: ProjectId, posted: Readonly
 
 /** Records that a month gets a statement, even without usage. */
 export async function addPeriod(tx: Tx, projectId: ProjectId, period: Period): Promise<void> {
-  await tx
-    .insertInto("usage_posted")
-    .values({ project_id: projectId, period, amount_micros: "0" })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+  await insertNew(tx, "usage_posted", { project_id: projectId, period, amount_micros: "0" });
 }
 
 /** A project's coupon discounts by month, as posted to the ledger. No locks. */

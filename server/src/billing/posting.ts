@@ -9,15 +9,7 @@ import { drawEntries } from "./coupons/draw.ts";
 import type { LedgerEntry } from "./entry.ts";
 import { post, type Posting } from "./ledger.ts";
 import { periodOf, type Period } from "./period.ts";
-import {
-  addPeriod,
-  countPosting,
-  readClosedPeriods,
-  readDrawn,
-  readPosted,
-  writeDrawn,
-  writePosted,
-} from "./posting-store.ts";
+import * as store from "./posting-store.ts";
 import { settle, type AppliedCoupon, type Drawn, type UsageSettlement, type UsageItem } from "./coupons/settle.ts";
 import { readStretches } from "./usage/usage-sums-store.ts";
 
@@ -57,9 +49,9 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
   const { projectId, currency, applied, postings, nowMs } = request;
   const thisPeriod = periodOf(nowMs);
   const usage = usageOf(currency, await readStretches(tx, projectId));
-  const posted = await readPosted(tx, projectId);
-  const drawnBefore = await readDrawn(tx, projectId, currency);
-  const closed = await readClosedPeriods(tx, projectId);
+  const posted = await store.readPosted(tx, projectId);
+  const drawnBefore = await store.readDrawn(tx, projectId, currency);
+  const closed = await store.readClosedPeriods(tx, projectId);
   const settlement = settle(currency, applied, usage);
   const bases = basesOf(usage);
   // Records months with zero cost too; stretches of future months exist when a coupon ends in them.
@@ -77,11 +69,11 @@ export async function postUsage(tx: Tx, request: PostingRequest): Promise<void> 
     const reference = `usage ${projectId} ${postings + 1} ${index}`;
     await post(tx, { ...part, reference, projectId, currency } satisfies Posting);
   }
-  await writePosted(tx, projectId, changed);
+  await store.writePosted(tx, projectId, changed);
   // Changes to a closed statement go into this month's, even without usage.
-  if ([...charges, ...draws].some(({ period }) => closed.has(period))) await addPeriod(tx, projectId, thisPeriod);
-  await writeDrawn(tx, changedDraws(currency, drawnBefore, settlement.drawn));
-  await countPosting(tx, projectId);
+  if ([...charges, ...draws].some(({ period }) => closed.has(period))) await store.addPeriod(tx, projectId, thisPeriod);
+  await store.writeDrawn(tx, changedDraws(currency, drawnBefore, settlement.drawn));
+  await store.countPosting(tx, projectId);
 }
 
 type Part = Pick<Posting, "kind" | "entries"> & { readonly period: Period };

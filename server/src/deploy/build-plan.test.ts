@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { resolveSettings } from "#apps/settings.ts";
 import type { Capabilities } from "#drivers/driver.ts";
 import { appIdOf, newBuildId, newProjectId } from "#lib/ids.ts";
+import { widePlacement } from "#test/support/wide-placement.ts";
 import { planBuild, type PlannedBuild } from "./build-plan.ts";
 
 const projectId = newProjectId();
@@ -16,7 +17,9 @@ const none: Capabilities = {
   cpuLimit: false,
   fileIsolation: false,
   networkIsolation: false,
+  egress: { canLimit: false, reason: "as a test" },
   keepsLines: true,
+  containerRuntimes: null,
   compute: ["CPU"],
 };
 const all: Capabilities = {
@@ -46,6 +49,7 @@ function plan({ body = {}, toml = "", files = { "main.py": "" }, capabilities = 
     settings,
     isPythonVersionGiven: false,
     capabilities,
+    pools: widePlacement(capabilities.compute).pools,
     driver: "process",
     readText: (path) => files[path] ?? null,
   });
@@ -105,14 +109,31 @@ test("there must be something to start", () => {
   assert.match(refusal({ body: { runtime: "custom", dockerfilePath: "Dockerfile" } }), /there is no such file/);
 });
 
+test("a runtime of containers has no effect with processes, and must be there with an engine", () => {
+  const body = { containerRuntime: "v2" };
+  assert.match(
+    planned({ body }).warnings.join(),
+    /containerRuntime is v2, which has no effect with the process driver/,
+  );
+  const containerRuntimes = { v1: "runc", v2: "runsc", present: ["runc"] };
+  assert.match(
+    refusal({ body, capabilities: { ...all, containerRuntimes } }),
+    /^containerRuntime is v2, which means the runtime runsc here \(SLIPWAY_RUNTIME_V2\), .*only runc\. Use another value or none/,
+  );
+  assert.deepEqual(
+    planned({ body: { containerRuntime: "v1" }, capabilities: { ...all, containerRuntimes } }).warnings,
+    [],
+  );
+});
+
 test("what the driver cannot do is said with what to do instead; a Dockerfile or a compute type that is not here ends the build", () => {
   const toml =
     '[cerebrium.deployment]\ndocker_base_image_url = "nvidia/cuda"\n[cerebrium.dependencies.apt]\nffmpeg = "latest"\n[cerebrium.dependencies.conda]\ncuda = "12"\n';
   const { warnings } = planned({ toml, capabilities: none });
   for (const expected of [
-    /nvidia\/cuda.*no driver that uses images.*installed on the machine/,
-    /ffmpeg.*no driver that does.*install them there/,
-    /cuda==12.*no driver that does.*dependencies\.pip/,
+    /nvidia\/cuda.*the docker driver does.*installed on the machine/,
+    /ffmpeg.*the docker driver does.*install them there/,
+    /cuda==12.*the docker driver does.*dependencies\.pip/,
     /does not enforce cpu and memory of replicas here/,
   ]) {
     assert.ok(
@@ -129,6 +150,9 @@ test("what the driver cannot do is said with what to do instead; a Dockerfile or
   const body = { runtime: "custom", dockerfilePath: "Dockerfile" };
   assert.match(
     refusal({ files, body, capabilities: none }),
-    /process driver cannot do, and this version has no driver that can\. Leave dockerfilePath out/,
+    /process driver does not do; the docker driver does .*leave dockerfilePath out/,
   );
+  const closed = { toml: '[cerebrium.deployment]\negress_cidrs = ["203.0.113.0/24"]\n' };
+  assert.match(refusal(closed), /^egressCidrs is set, but what an app reaches cannot be limited here: as a test\./);
+  assert.ok(planned({ ...closed, capabilities: { ...all, egress: { canLimit: true, allowed: [] } } }));
 });

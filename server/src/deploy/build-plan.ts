@@ -1,10 +1,14 @@
 // Decides what a build does, from the app's settings and the files in its folder. Pure except for `readText`.
+import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
+import { areVersionsExact } from "#drivers/exact-versions.ts";
+import type { Pool } from "#drivers/pools/pool.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import { checkCapabilities } from "./capability-check.ts";
+import type { Checked } from "./checked.ts";
 import {
   aptPackages,
   condaPackages,
@@ -14,7 +18,6 @@ import {
   requirementName,
   type ReadText,
 } from "./requirements.ts";
-import type { Checked } from "./checked.ts";
 
 export type PlannedBuild = {
   readonly plan: BuildPlan;
@@ -31,6 +34,7 @@ export type PlanInput = {
   /** False when the app did not ask for a Python version and gets the default. */
   readonly isPythonVersionGiven: boolean;
   readonly capabilities: Capabilities;
+  readonly pools: readonly Pool[];
   readonly driver: Driver["name"];
   readonly readText: ReadText;
 };
@@ -39,7 +43,7 @@ const usualRequirementsFile = "requirements.txt";
 
 /** Returns the plan, or a sentence that says why there is none. */
 export function planBuild(input: PlanInput): Checked<PlannedBuild> {
-  const { buildId, appId, projectId, settings, isPythonVersionGiven, readText, capabilities, driver } = input;
+  const { buildId, appId, projectId, settings, isPythonVersionGiven, readText, capabilities, pools, driver } = input;
   const notes: string[] = [];
   const entry = checkEntry(settings, readText);
   if (entry !== null) return { ok: false, reason: entry };
@@ -50,7 +54,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   const conda = packageList(settings, "conda", readText);
   if (!conda.ok) return conda;
   const packages = { aptPackages: apt.value, condaPackages: conda.value };
-  const { refusal, warnings } = checkCapabilities({ settings, ...packages, capabilities, driver });
+  const { refusal, warnings } = checkCapabilities({ settings, ...packages, capabilities, pools, driver });
   if (refusal !== null) return { ok: false, reason: refusal };
   const { runtime, pythonVersion, useUv, baseImage, dockerfilePath, entrypoint } = settings;
   const plan: BuildPlan = {
@@ -117,4 +121,29 @@ function withServer(settings: AppSettings, lines: readonly string[], notes: stri
     return lines;
   notes.push("The entrypoint starts uvicorn, which is not in the app's packages: it is installed too.");
   return [...lines, "uvicorn"];
+}
+
+export type Fingerprint = {
+  /** Builds of one app with the same text make the same artifact. */
+  readonly text: string;
+  /** Also when much time lies between them: nothing is fetched that may be newer by then. */
+  readonly isLasting: boolean;
+};
+
+/** Of what an artifact is made of: the commit, the folder in it and the plan, whichever build has it. */
+export function fingerprintOf(given: {
+  readonly commit: string;
+  readonly gitPath: string;
+  readonly driver: string;
+  readonly plan: BuildPlan;
+}): Fingerprint {
+  const { plan } = given;
+  const { buildId: _, startsClean: _clean, environment, ...rest } = plan;
+  const { BUILD_ID: _build, ...variables } = environment;
+  const facts = [given.driver, given.commit, given.gitPath, { ...rest, variables }];
+  const fetched = [plan.preBuildCommands, plan.shellCommands, plan.aptPackages, plan.condaPackages];
+  return {
+    text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),
+    isLasting: areVersionsExact(plan.requirements) && fetched.every((list) => list.length === 0),
+  };
 }

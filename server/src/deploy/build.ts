@@ -18,10 +18,9 @@ import type { Lease, Leases } from "#store/lease.ts";
 import { readAppToml, textReader } from "./app-files.ts";
 import { BuildStopped, endingOf } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
-import { planBuild } from "./build-plan.ts";
+import { fingerprintOf, planBuild, type Fingerprint } from "./build-plan.ts";
 import { takesMax, type BuildEnd } from "./build-states.ts";
 import { moveBuild, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
-import { fingerprintOf, type Fingerprint } from "./fingerprint.ts";
 import { promote } from "./promote.ts";
 import { putRelease, reuseArtifact } from "./release-store.ts";
 import { makeSettingsRelease, type SettingsRelease } from "./settings-release.ts";
@@ -35,7 +34,7 @@ export type BuildParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly builder: Builder;
   /** Credentials for the registry of an app's base image. */
   readonly registryAuthOf: (appId: AppId) => Promise<Secret | null>;
-  readonly driver: Pick<Driver, "name" | "capabilities" | "collectStorage">;
+  readonly driver: Pick<Driver, "name" | "capabilities" | "placement" | "collectStorage">;
   readonly trial: TrialStarter;
   /** Resolves when the proxy of this process knows the app's live release. */
   readonly refreshRoute: (appId: AppId) => Promise<void>;
@@ -92,13 +91,13 @@ class BuildWork {
   }
 
   async run(): Promise<BuildEnd | null> {
-    const { appName, number, buildId } = this.#record;
+    const { appName, number, buildId, request } = this.#record;
     if (!(await this.#move("building", null))) {
       // Either cancelled since the claim, or already claimed by another worker: only the first can be written.
       return (await this.#move("cancelled", "Cancelled.")) ? "cancelled" : null;
     }
     const { epoch, isTakenOver } = this.#task.lease;
-    this.#output.say("source", `Build ${number} of ${appName}.`);
+    this.#output.say("source", `Build ${number} of ${appName}${clientNote(request["cliVersion"])}.`);
     if (isTakenOver) {
       this.#output.say(
         "source",
@@ -163,7 +162,7 @@ class BuildWork {
     const planned = planBuild({
       ...{ buildId, projectId, appId, readText },
       ...{ settings: decided.settings, isPythonVersionGiven: decided.isPythonVersionGiven },
-      ...{ capabilities: driver.capabilities, driver: driver.name },
+      ...{ capabilities: driver.capabilities, pools: driver.placement.pools, driver: driver.name },
     });
     if (!planned.ok) throw new BuildFailed(planned.reason);
     const { plan, notes, warnings } = planned.value;
@@ -304,6 +303,11 @@ const notTried =
 /** It can only be set through the API. */
 function levelOf({ request }: BuildRecord): LogLevel {
   return logLevels.find((level) => level === request["logLevel"]) ?? appFields.logLevel.default;
+}
+
+/** Which client asked for the app's deployment, as far as it says so. */
+function clientNote(version: unknown): string {
+  return typeof version === "string" ? `, as its client (version ${version}) asked` : "";
 }
 
 function settingLines({ settings, origins }: Pick<ResolvedSettings, "settings" | "origins">): string[] {

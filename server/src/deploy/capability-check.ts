@@ -1,8 +1,11 @@
 // Reports in the build log, before work begins, what an app asks for and the driver does not support, and what to do
 // instead. Pure.
-import { computeRefusal } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import { whyNoRuntime } from "#drivers/container-runtimes.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
+import { egressRefusal } from "#drivers/egress.ts";
+import { sharedWarnings, whyNever } from "#drivers/pools/fit.ts";
+import type { Pool } from "#drivers/pools/pool.ts";
 
 export type CapabilityFindings = {
   /** A sentence when the app cannot be built here at all. */
@@ -12,6 +15,7 @@ export type CapabilityFindings = {
 
 /** The default image of apps; asking for it needs no support. */
 const defaultBaseImage = "debian:bookworm-slim";
+const does = "the docker driver does (SLIPWAY_DRIVER=docker)";
 
 /** Compares the app's settings with the driver's capabilities. */
 export function checkCapabilities(given: {
@@ -19,31 +23,40 @@ export function checkCapabilities(given: {
   readonly aptPackages: readonly string[];
   readonly condaPackages: readonly string[];
   readonly capabilities: Capabilities;
+  readonly pools: readonly Pool[];
   readonly driver: Driver["name"];
 }): CapabilityFindings {
-  const { settings, capabilities, driver, aptPackages, condaPackages } = given;
-  const warnings: string[] = [];
-  const missing = computeRefusal(settings.compute, capabilities.compute);
+  const { settings, capabilities, pools, driver, aptPackages, condaPackages } = given;
+  const warnings = sharedWarnings(pools, settings);
+  const missing =
+    whyNever(pools, settings) ??
+    whyNoRuntime(capabilities.containerRuntimes, settings.containerRuntime) ??
+    egressRefusal(capabilities.egress, settings.egressCidrs);
   if (missing !== null) return { warnings, refusal: missing };
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {
       warnings,
-      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver cannot do, and this version has no driver that can. Leave dockerfilePath out, and name the app's packages and entrypoint instead.`,
+      refusal: `The app is built from a Dockerfile (${settings.dockerfilePath}), which the ${driver} driver does not do; ${does}. Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.`,
     };
   }
   if (settings.baseImage !== defaultBaseImage && !capabilities.baseImage) {
     warnings.push(
-      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself, and this version has no driver that uses images. Whatever the app needs from its image must be installed on the machine.`,
+      `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself and does not use images; ${does}. Until the operator chooses it, whatever the app needs from its image must be installed on the machine.`,
     );
   }
   if (aptPackages.length > 0 && !capabilities.aptPackages) {
     warnings.push(
-      `the ${driver} driver does not install system packages (${shortList(aptPackages)}), and this version has no driver that does. The packages of the machine are used: install them there.`,
+      `the ${driver} driver does not install system packages (${shortList(aptPackages)}); ${does}. The packages of the machine are used: install them there, or let the operator choose that driver.`,
     );
   }
   if (condaPackages.length > 0 && !capabilities.condaPackages) {
     warnings.push(
-      `the ${driver} driver does not install conda packages (${shortList(condaPackages)}), and this version has no driver that does. List them under dependencies.pip if pip has them.`,
+      `the ${driver} driver does not install conda packages (${shortList(condaPackages)}); ${does}. Let the operator choose it, or list them under dependencies.pip if pip has them.`,
+    );
+  }
+  if (settings.containerRuntime !== null && capabilities.containerRuntimes === null) {
+    warnings.push(
+      `containerRuntime is ${settings.containerRuntime}, which has no effect with the ${driver} driver: all its replicas have the same kind of sandbox. The docker driver has runtimes to choose from (SLIPWAY_DRIVER=docker).`,
     );
   }
   if (!capabilities.memoryLimit || !capabilities.cpuLimit) {

@@ -4,7 +4,7 @@ import type { RawBuilder } from "kysely";
 import { recordOfApp } from "#apps/app-audit.ts";
 import { lockApp, resumeAutoDeploy } from "#apps/app-store.ts";
 import { beginRelease } from "#apps/roll-out-store.ts";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import { readNewestServed } from "#apps/settings-change-store.ts";
 import { liveSettings } from "#apps/settings.ts";
 import { readReleaseSettings } from "#apps/stored-settings.ts";

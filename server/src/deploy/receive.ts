@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { lockAppForChange } from "#apps/app-store.ts";
 import type { BuildRef, NewBuild, NewSettings, ReceivedBuild } from "#apps/build-receiver.ts";
-import type { Actor } from "#audit/actor.ts";
+import type { Actor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { newBuildId, type AppId, type BuildId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";

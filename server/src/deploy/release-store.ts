@@ -8,6 +8,15 @@ import { newReleaseId, type AppId, type BuildId, type ReleaseId } from "#lib/ids
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 
+/** The driver that made the newest release. `process` for apps without a release: earlier versions used no other unasked. Null without apps. */
+export async function driverOfApps(db: Db): Promise<"process" | "docker" | null> {
+  const { rows } = await sql<{ kind: string | null }>`
+    select (select artifact ->> 'kind' from releases order by created_at desc limit 1) as kind from apps limit 1`.execute(
+    db,
+  );
+  return rows[0] === undefined ? null : rows[0].kind === "docker" ? "docker" : "process";
+}
+
 /**
  * Creates the release of a build with what the build knows of its commit and its maker, or updates the one of an earlier
  * attempt with the new artifact. The caller holds the lock on the app's row, which orders the numbers.

@@ -4,7 +4,7 @@
 import type { AppRoute, RouteRollOut } from "#apps/routes.ts";
 import { lockRollOut, moveRollOut, stepMs, stepShare, takeBackRollOut } from "#apps/roll-out-store.ts";
 import { finishRollOut, recordRollOut } from "#apps/roll-outs.ts";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import { Loop } from "#lib/loop.ts";

@@ -3,6 +3,11 @@
 import type { LogLevel } from "@slipway/contract/app-choices.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
+import type { ContainerRuntime, ContainerRuntimes } from "./container-runtimes.ts";
+import type { Egress } from "./egress.ts";
+import type { PoolWish } from "./pools/choose-pool.ts";
+import type { Placement } from "./pools/placement.ts";
+import type { GpuUse, PoolRequest } from "./pools/pool.ts";
 
 /** Where a replica accepts calls: a TCP port, or a Unix socket of this machine. Has the form that `net.connect` takes. */
 export type Address =
@@ -19,14 +24,8 @@ export type Address =
  */
 export type Artifact = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
 
-/** What one replica gets from a machine. */
-export type Resources = {
-  readonly compute: string;
-  readonly gpuCount: number;
-  readonly cpuCores: number;
-  /** GB of 10^9 bytes. */
-  readonly memoryGb: number;
-};
+/** What one replica gets from a machine. GB of 10^9 bytes. */
+export type Resources = Pick<PoolRequest, "compute" | "gpuCount" | "cpuCores" | "memoryGb">;
 
 /** What to run. `environment` includes the app's secrets and must not reach a log or an error. */
 export type ReplicaSpec = Resources & {
@@ -38,6 +37,7 @@ export type ReplicaSpec = Resources & {
   readonly releaseId: ReleaseId;
   readonly artifact: Artifact;
   readonly runtime: "cortex" | "custom";
+  readonly containerRuntime: ContainerRuntime;
   /** Arguments of the start command; empty for cortex. */
   readonly entrypoint: readonly string[];
   /** The port from the settings; a driver without separate networks may choose another one. */
@@ -45,7 +45,7 @@ export type ReplicaSpec = Resources & {
   readonly environment: Readonly<Record<string, string | Secret>>;
   /** `interruptible`: may run on machines that can disappear at any time. */
   readonly tier: string;
-  /** Where the app wants to run; null: anywhere. */
+  /** Where the app wants to run (see `pools/`); null: anywhere. */
   readonly region: string | null;
   readonly provider: string | null;
   /** Names the storage mounted at `/persistent-storage`; replicas with the same name share it. */
@@ -54,6 +54,8 @@ export type ReplicaSpec = Resources & {
   readonly concurrency: number;
   /** How long running calls may take after the replica is asked to stop. */
   readonly graceSeconds: number;
+  /** The ranges of addresses that it may reach, of those that apps may reach here; null: all of these. */
+  readonly egressCidrs: readonly string[] | null;
   /** What the runtime itself writes to the app's log. */
   readonly logLevel: LogLevel;
 };
@@ -133,11 +135,14 @@ export type Capabilities = {
   readonly fileIsolation: boolean;
   /** Apps can reach each other's replicas only through the proxy. */
   readonly networkIsolation: boolean;
+  readonly egress: Egress;
   /**
    * Every line reaches the platform, even one printed while the platform is down. False: the last lines may be lost
    * with the replica.
    */
   readonly keepsLines: boolean;
+  /** What the field containerRuntime means; null: replicas have one kind of sandbox, and it has no effect. */
+  readonly containerRuntimes: ContainerRuntimes | null;
   /** Compute types available to replicas here, for example `["CPU"]`. */
   readonly compute: readonly string[];
 };
@@ -151,6 +156,8 @@ export type ReplicaUsage = {
   readonly cpuSeconds: number;
   /** Current memory, without what the system could reclaim. */
   readonly memoryBytes: number;
+  /** Of its GPUs; absent when it has none, or they could not be measured. */
+  readonly gpu?: GpuUse | undefined;
 };
 
 /** Runs replicas on one kind of backend. All methods are idempotent per id. */
@@ -165,8 +172,13 @@ export interface Driver {
    * is listed as running until `exited` is emitted.
    */
   open(sink: ReplicaSink): Promise<void>;
-  /** Uses only what the driver already knows: callers ask often, so it must return at once. */
-  capacity(resources: Resources): Capacity;
+  /** What its replicas have of the platform's pools. See there for what a driver does with it. */
+  readonly placement: Placement;
+  /**
+   * Uses only what the driver already knows: callers ask often, so it must return at once. `ahead`: what comes first, even if
+   * it waits.
+   */
+  capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity;
   /**
    * Resolves when the machine, engine or cluster has accepted the replica, which may then stay pending for long;
    * `started` reports when it runs. Rejects with `StartRefused` and leaves nothing behind, also when it is aborted or
@@ -193,7 +205,7 @@ export interface Driver {
   close(): Promise<void>;
 }
 
-/** `no_capacity`: no capacity at this moment. `image`: its image is unavailable. `refused`: anything else. */
+/** `no_capacity`: the backend cannot take it at this moment, and may later. `image`: its image is unavailable. `refused`: anything else. */
 export type RefusalKind = "no_capacity" | "image" | "refused";
 
 /** Why a replica could not be started, in a sentence for the app's owner. */

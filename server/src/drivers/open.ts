@@ -1,17 +1,18 @@
-// Opens the driver named in the settings. The default is the process driver, the only one in this version.
-import { CannotStart } from "#lib/cannot-start.ts";
+// Opens the driver of this start.
+import type { DriverName } from "./choose-driver.ts";
+import type { DockerDriverConfig } from "./docker/open.ts";
 import type { DriverParts, OpenedDriver } from "./opened-driver.ts";
-import { open as openProcessDriver, type ProcessDriverConfig } from "./process/open.ts";
+import { openPlacement, type PoolSettings } from "./pools/open-placement.ts";
+import { openProcessDriver, type ProcessDriverConfig } from "./process/open.ts";
 
 /** The settings of all drivers. */
-export type DriverConfig = ProcessDriverConfig & { readonly driver: string | null };
+export type DriverConfig = ProcessDriverConfig & DockerDriverConfig & PoolSettings & { readonly driver: DriverName };
 
-/** Throws `CannotStart` for a driver that this version does not have or this machine cannot run. */
+/** Throws `CannotStart` for a driver that this machine cannot run. */
 export async function openDriver(config: DriverConfig, parts: DriverParts): Promise<OpenedDriver> {
-  if (config.driver !== null && config.driver !== "process") {
-    throw new CannotStart(
-      `SLIPWAY_DRIVER is ${config.driver}, but this version has only the process driver; set it to process or leave it out.`,
-    );
-  }
-  return await openProcessDriver(config, parts);
+  const placement = await openPlacement(config, parts);
+  if (config.driver === "process") return await openProcessDriver(config, { ...parts, placement });
+  // The engine's library is large, and only this driver needs it.
+  const { openDockerDriver } = await import("./docker/open.ts");
+  return await openDockerDriver(config, { ...parts, placement });
 }

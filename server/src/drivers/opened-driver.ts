@@ -4,6 +4,7 @@ import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Builder } from "./builder.ts";
 import type { Driver } from "./driver.ts";
+import type { Placement } from "./pools/placement.ts";
 
 /** The input for opening any driver. */
 export type DriverParts = {
@@ -12,6 +13,12 @@ export type DriverParts = {
   readonly lifecycle: Lifecycle;
   readonly log: Log;
   readonly clock: Clock;
+};
+
+/** The input of one kind of driver. */
+export type DriverPartsWithPools = DriverParts & {
+  /** What replicas have of the pools; the driver keeps it equal to what runs. */
+  readonly placement: Placement;
 };
 
 /** A driver and its builder. */

@@ -18,3 +18,15 @@ test("a client with IPv6 is counted by its 64 bits of network, one with IPv4 by 
   assert.equal(networkOf("::ffff:192.0.2.7"), "192.0.2.7");
   assert.equal(networkOf("unknown"), "unknown");
 });
+
+for (const [address, network] of [
+  ["192.0.2.7", "192.0.2.7"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+  ["2001:db8:1:2::9", "2001:db8:1:2::/64"],
+  ["2001:0db8:0001:0002::9", "2001:db8:1:2::/64"],
+  ["2001:db8::", "2001:db8::/64"],
+  ["::1", "::/64"],
+  ["", ""],
+] as const) {
+  test(`the address "${address}" counts as "${network}"`, () => assert.equal(networkOf(address), network));
+}

@@ -2,7 +2,6 @@
 // to. It refuses everything but plain http(s) URLs to public addresses, or to addresses that the operator opened. It does no
 // DNS: `outward-request.ts` asks it again for each address before dialling.
 import { networkInterfaces } from "node:os";
-import { isAllowedPort } from "./outward-ports.ts";
 import { isInRange, readAddress, readRange, specialKind, type IpAddress, type Range } from "./outward-ranges.ts";
 
 /**
@@ -145,4 +144,19 @@ function inOneForm({ host, port }: OwnListener): OwnListener {
 /** Read again on each rare call: machines get and lose addresses while the platform runs. */
 function interfaceAddresses(): string[] {
   return Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address));
+}
+
+// file servers). The list is that of the Fetch standard, which browsers also use. A list of a few good ports would be stricter,
+// but receivers legitimately use 3000, 8080 or 8443.
+
+const refusedPorts: ReadonlySet<number> = new Set([
+  0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
+  111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
+  540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061,
+  6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+]);
+
+/** False for ports of other protocols. */
+function isAllowedPort(port: number): boolean {
+  return port <= 65_535 && !refusedPorts.has(port);
 }

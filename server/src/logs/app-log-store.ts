@@ -1,8 +1,9 @@
 // Queries for the lines that apps print.
-import { sql } from "kysely";
+import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
+import type { Tables } from "#store/tables.ts";
 
 /** One line as it arrives. `at`: milliseconds since the epoch. */
 export type AppLine = {
@@ -126,17 +127,6 @@ export async function deleteOldAppLines(
   return Number(result.numDeletedRows);
 }
 
-type AppLineRow = {
-  readonly id: number;
-  readonly project_id: ProjectId;
-  readonly app_id: AppId;
-  readonly replica_id: ReplicaId;
-  readonly run_id: RunId | null;
-  readonly at: Date;
-  readonly stream: "stdout" | "stderr";
-  readonly line: string;
-};
-
 function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {
   const { container, afterDate, beforeDate, search, stream, runId } = filter;
   let query = db.selectFrom("app_logs").selectAll().where("app_id", "=", appId);
@@ -149,7 +139,7 @@ function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {
   return query;
 }
 
-function toLine(row: AppLineRow): StoredAppLine {
+function toLine(row: Selectable<Tables["app_logs"]>): StoredAppLine {
   return {
     id: row.id,
     projectId: row.project_id,
@@ -160,4 +150,14 @@ function toLine(row: AppLineRow): StoredAppLine {
     stream: row.stream,
     text: row.line,
   };
+}
+
+/** Apps by id, after the given one, for retention that works app by app. No locks. */
+export async function appsAfter(
+  db: Db,
+  page: { readonly after: AppId | null; readonly limit: number },
+): Promise<{ readonly appId: AppId; readonly projectId: ProjectId }[]> {
+  let rows = db.selectFrom("apps").select(["id as appId", "project_id as projectId"]);
+  if (page.after !== null) rows = rows.where("id", ">", page.after);
+  return await rows.orderBy("id").limit(page.limit).execute();
 }

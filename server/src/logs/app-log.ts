@@ -5,17 +5,7 @@ import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import type { Notifications } from "#store/notify.ts";
-import {
-  assignLastLines,
-  insertAppLines,
-  lastAppLineId,
-  listAppLines,
-  listNewAppLines,
-  type AppLine,
-  type AppLineFilter,
-  type AppLineCursor,
-  type StoredAppLine,
-} from "./app-log-store.ts";
+import * as store from "./app-log-store.ts";
 import { cleanLine } from "./clean-line.ts";
 import { LineRate, type LineRateLimits } from "./line-rate.ts";
 import { Wake } from "./wake.ts";
@@ -52,7 +42,7 @@ const keptCharactersMax = 16_384;
 const followPageMax = 500;
 /** A notification can be lost with its connection; a follower is then late by up to this. */
 const followPollMs = 2_000;
-const pageTokens = new PageTokens<AppLineCursor>({
+const pageTokens = new PageTokens<store.AppLineCursor>({
   list: null,
   cursor: { at: "number", id: "number" },
   next: "nextPageToken",
@@ -64,7 +54,7 @@ export class AppLogs {
   readonly #db: Db;
   readonly #notifications: Notifications;
   readonly #clock: Clock;
-  readonly #batcher: Batcher<AppLine>;
+  readonly #batcher: Batcher<store.AppLine>;
   readonly #paces: readonly LineRate[];
   readonly #stopping = new AbortController();
 
@@ -75,7 +65,7 @@ export class AppLogs {
     const { limits = [burstLimits, lastingLimits], clock } = options;
     this.#paces = limits.map((one) => new LineRate({ limits: one, clock }));
     this.#batcher = new Batcher({
-      write: (lines) => insertAppLines(this.#db, lines),
+      write: (lines) => store.insertAppLines(this.#db, lines),
       weigh: ({ text }) => text.length,
       ...{ batchMax, queueMax, queueWeightMax, retryForMs, clock },
     });
@@ -85,7 +75,7 @@ export class AppLogs {
    * Resolves when lines of one app are stored, in order; rejects when the database stays unreachable. Waits while the queue is
    * full, and a moment when the app exceeds its budget. When that does not suffice, stores only the last lines and says so.
    */
-  async append(lines: readonly AppLine[]): Promise<void> {
+  async append(lines: readonly store.AppLine[]): Promise<void> {
     const kept = await this.#withinBudget(lines.map(clean));
     for (let at = 0; at < kept.length; at += sliceMax) await this.#batcher.addWhenRoom(kept.slice(at, at + sliceMax));
   }
@@ -95,7 +85,7 @@ export class AppLogs {
     replicaId: ReplicaId,
     given: { readonly since: number; readonly runIds: readonly RunId[] },
   ): Promise<void> {
-    await assignLastLines(this.#db, replicaId, { ...given, limit: lastLinesMax });
+    await store.assignLastLines(this.#db, replicaId, { ...given, limit: lastLinesMax });
   }
 
   /** Resolves when all lines taken so far are stored; ends all waits for the rate. For the end of the platform. */
@@ -104,7 +94,7 @@ export class AppLogs {
     await this.#batcher.flush();
   }
 
-  async #withinBudget(lines: readonly AppLine[]): Promise<readonly AppLine[]> {
+  async #withinBudget(lines: readonly store.AppLine[]): Promise<readonly store.AppLine[]> {
     const [first] = lines;
     if (first === undefined) return lines;
     const { appId } = first;
@@ -121,32 +111,32 @@ export class AppLogs {
   /** Lines of an app by time, oldest first when forward. Throws a fault for a token of another query. */
   async page(
     appId: AppId,
-    wanted: AppLineFilter & {
+    wanted: store.AppLineFilter & {
       readonly direction: "forward" | "backward";
       readonly pageSize: number;
       readonly nextToken?: string | null;
     },
-  ): Promise<Page<StoredAppLine>> {
+  ): Promise<Page<store.StoredAppLine>> {
     const { direction, container, afterDate, beforeDate, search, stream, runId } = wanted;
     const query = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
     const from = pageTokens.read(query, wanted.nextToken ?? null);
-    const found = await listAppLines(this.#db, appId, { ...wanted, from, limit: wanted.pageSize + 1 });
+    const found = await store.listAppLines(this.#db, appId, { ...wanted, from, limit: wanted.pageSize + 1 });
     return pageOf(found, wanted.pageSize, (last) => pageTokens.make(query, last));
   }
 
   /** Pages of lines stored after the one with id `after` (absent: from now on), in storage order, until `signal` is aborted. */
   async *follow(
     appId: AppId,
-    options: { after?: number; filter?: AppLineFilter; signal: AbortSignal },
-  ): AsyncGenerator<readonly StoredAppLine[], void, undefined> {
+    options: { after?: number; filter?: store.AppLineFilter; signal: AbortSignal },
+  ): AsyncGenerator<readonly store.StoredAppLine[], void, undefined> {
     const { signal, filter = {} } = options;
     const wake = new Wake();
     const end = this.#notifications.listen("app_logs", (payload) => {
       if (payload === null || payload === appId) wake.nudge();
     });
     try {
-      for (let after = options.after ?? (await lastAppLineId(this.#db)); !signal.aborted;) {
-        const lines = await listNewAppLines(this.#db, appId, { ...filter, after, limit: followPageMax });
+      for (let after = options.after ?? (await store.lastAppLineId(this.#db)); !signal.aborted;) {
+        const lines = await store.listNewAppLines(this.#db, appId, { ...filter, after, limit: followPageMax });
         if (lines.length > 0) yield lines;
         after = lines.at(-1)?.id ?? after;
         if (lines.length < followPageMax) await wake.wait(followPollMs, { clock: this.#clock, signal });
@@ -158,17 +148,17 @@ export class AppLogs {
 }
 
 /** Apps name the run themselves, so an invalid run id is dropped instead of failing the batch. */
-function clean(line: AppLine): AppLine {
+function clean(line: store.AppLine): store.AppLine {
   const runId = line.runId !== null && runIdForm.test(line.runId) ? line.runId : null;
   return { ...line, runId, text: cleanLine(line.text) };
 }
 
-function lastOf(lines: readonly AppLine[]): readonly AppLine[] {
+function lastOf(lines: readonly store.AppLine[]): readonly store.AppLine[] {
   let kept = lines.slice(-keptLinesMax);
   while (kept.length > 1 && charactersOf(kept) > keptCharactersMax) kept = kept.slice(1);
   return kept;
 }
 
-function charactersOf(lines: readonly AppLine[]): number {
+function charactersOf(lines: readonly store.AppLine[]): number {
   return lines.reduce((sum, { text }) => sum + text.length, 0);
 }

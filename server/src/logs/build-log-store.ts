@@ -1,7 +1,7 @@
 // Queries for the lines of builds.
 import { sql } from "kysely";
 import type { AppId, BuildId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** One line as it arrives. `at`: milliseconds since the epoch. */
@@ -28,6 +28,7 @@ export async function insertBuildLines(db: Db, buildId: BuildId, lines: readonly
  * stored.
  */
 export async function addBuildLines(tx: Tx, buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+  if (lines.length === 0) return;
   const last = await lastLineNumber(tx, buildId);
   const rows = lines.map((line, index) => ({
     build_id: buildId,
@@ -82,10 +83,9 @@ export async function deleteOldBuildLines(
   options: { readonly before: Date; readonly limit: number; readonly appId?: AppId },
 ): Promise<number> {
   const ofApp = options.appId === undefined ? sql`true` : sql`b.app_id = ${options.appId}`;
-  const result = await sql`
+  return await changeRows(db)`
     delete from build_logs where (build_id, line_number) in (
       select l.build_id, l.line_number from builds b join build_logs l on l.build_id = b.id
       where ${ofApp} and b.ended_at < ${options.before} limit ${options.limit}
-    )`.execute(db);
-  return Number(result.numAffectedRows ?? 0n);
+    )`;
 }

@@ -3,19 +3,12 @@
 import { Batcher } from "#lib/batcher.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
-import {
-  hasBuildEnded,
-  insertBuildLines,
-  lastLineNumber,
-  listBuildLines,
-  type BuildLine,
-  type NumberedBuildLine,
-} from "./build-log-store.ts";
+import * as store from "./build-log-store.ts";
 import { cleanLine } from "./clean-line.ts";
 import { Wake } from "./wake.ts";
 
 /** A page of a build's log; `hasMore` when lines after its last one were already stored. */
-export type BuildLogPage = { readonly lines: readonly NumberedBuildLine[]; readonly hasMore: boolean };
+export type BuildLogPage = { readonly lines: readonly store.NumberedBuildLine[]; readonly hasMore: boolean };
 
 /** Long enough to gather a burst, short enough to look live. */
 const lingerMs = 50;
@@ -34,7 +27,7 @@ const followPollMs = 2_000;
 export class BuildLogs {
   readonly #parts: Pick<Foundation, "db" | "notifications" | "clock" | "log">;
   /** One for each build with unstored lines, so that builds do not wait for each other. */
-  readonly #batchers = new Map<BuildId, Batcher<BuildLine>>();
+  readonly #batchers = new Map<BuildId, Batcher<store.BuildLine>>();
   /** Dropped lines by build, since the last line that was queued. */
   readonly #leftOut = new Map<BuildId, number>();
 
@@ -46,7 +39,7 @@ export class BuildLogs {
    * Takes lines at once, in order. Resolves when they are stored; callers that can wait should. Never rejects: lines that do
    * not fit the queue, or cannot be stored, are dropped, and the log says how many.
    */
-  async append(buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
+  async append(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
     const batcher = this.#batcherOf(buildId);
     if (batcher.isFull) return this.#leaveOut(buildId, lines.length);
     const given = [...this.#confession(buildId), ...lines];
@@ -66,7 +59,7 @@ export class BuildLogs {
   /** Lines after number `after` (0: from the start), at most `limit`. */
   async page(buildId: BuildId, options: { after: number; limit: number }): Promise<BuildLogPage> {
     const { after, limit } = options;
-    const found = await listBuildLines(this.#parts.db, buildId, { after, limit: limit + 1 });
+    const found = await store.listBuildLines(this.#parts.db, buildId, { after, limit: limit + 1 });
     return { lines: found.slice(0, limit), hasMore: found.length > limit };
   }
 
@@ -77,7 +70,7 @@ export class BuildLogs {
   async *follow(
     buildId: BuildId,
     options: { after: number; signal: AbortSignal },
-  ): AsyncGenerator<readonly NumberedBuildLine[], void, undefined> {
+  ): AsyncGenerator<readonly store.NumberedBuildLine[], void, undefined> {
     const { signal } = options;
     const wake = new Wake();
     const onChange = (payload: string | null): void => {
@@ -90,7 +83,7 @@ export class BuildLogs {
     try {
       for (let after = options.after; !signal.aborted;) {
         // Asked before the lines are read: a build that had ended by then gets no more.
-        const hasEnded = await hasBuildEnded(this.#parts.db, buildId);
+        const hasEnded = await store.hasBuildEnded(this.#parts.db, buildId);
         const { lines, hasMore } = await this.page(buildId, { after, limit: followPageMax });
         if (lines.length > 0) yield lines;
         after = lines.at(-1)?.number ?? after;
@@ -104,14 +97,14 @@ export class BuildLogs {
   }
 
   /** A line about the dropped lines, if any. */
-  #confession(buildId: BuildId): BuildLine[] {
+  #confession(buildId: BuildId): store.BuildLine[] {
     const count = this.#leftOut.get(buildId) ?? 0;
     if (count === 0) return [];
     this.#leftOut.delete(buildId);
     return [this.#platformLine(`${count} lines are missing here: they could not be stored fast enough.`)];
   }
 
-  #platformLine(line: string): BuildLine {
+  #platformLine(line: string): store.BuildLine {
     return { at: this.#parts.clock.now(), stage: "log", stream: "platform", line };
   }
 
@@ -119,10 +112,10 @@ export class BuildLogs {
     this.#leftOut.set(buildId, (this.#leftOut.get(buildId) ?? 0) + count);
   }
 
-  #batcherOf(buildId: BuildId): Batcher<BuildLine> {
+  #batcherOf(buildId: BuildId): Batcher<store.BuildLine> {
     const known = this.#batchers.get(buildId);
     if (known !== undefined) return known;
-    const batcher = new Batcher<BuildLine>({
+    const batcher = new Batcher<store.BuildLine>({
       write: (lines) => this.#write(buildId, lines),
       weigh: ({ line }) => line.length,
       ...{ lingerMs, batchMax, queueMax, queueWeightMax, retryForMs },
@@ -133,12 +126,16 @@ export class BuildLogs {
     return batcher;
   }
 
-  async #write(buildId: BuildId, lines: readonly BuildLine[]): Promise<void> {
-    const room = buildLinesMax - (await lastLineNumber(this.#parts.db, buildId));
+  async #write(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {
+    const room = buildLinesMax - (await store.lastLineNumber(this.#parts.db, buildId));
     if (room <= 0) return;
     const full = this.#platformLine(
       `The log of this build is full (${buildLinesMax} lines); later lines are not kept.`,
     );
-    await insertBuildLines(this.#parts.db, buildId, lines.length < room ? lines : [...lines.slice(0, room - 1), full]);
+    await store.insertBuildLines(
+      this.#parts.db,
+      buildId,
+      lines.length < room ? lines : [...lines.slice(0, room - 1), full],
+    );
   }
 }

@@ -1,7 +1,6 @@
 // How often something may be tried: passwords, codes, links. Counted in the database, so that neither a restart nor a
 // second platform gives another round of tries. Who is counted is kept as a hash only.
 import { createHash } from "node:crypto";
-import { isIPv6 } from "node:net";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Db } from "#store/database.ts";
@@ -79,17 +78,4 @@ export class AttemptLimits {
 
 function keyOf(kind: string, who: string): string {
   return createHash("sha256").update(`${kind}\0${who}`).digest("base64url");
-}
-
-/** An address as it is counted: whoever has one of IPv6 has a whole network of 64 bits. */
-export function addressKey(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-  if (mapped !== undefined) return mapped;
-  if (!isIPv6(address)) return address;
-  const [head = "", tail] = address.replace(/%.*$/, "").split("::");
-  const first = head === "" ? [] : head.split(":");
-  const last = tail === undefined || tail === "" ? [] : tail.split(":");
-  const middle = tail === undefined ? [] : Array.from({ length: 8 - first.length - last.length }, () => "0");
-  const groups = [...first, ...middle, ...last].slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
-  return `${groups.join(":")}::/64`;
 }

@@ -2,9 +2,9 @@
 // from everybody else's, so nobody can lock a person out by wrong passwords, not even from the same address. It gives no
 // access, and a thief of one gets no more tries than others.
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Secret } from "#lib/secret.ts";
-import { addressKey } from "./attempt-limits.ts";
+import { networkOf } from "#lib/client-address.ts";
 
 const form = /^([0-9a-f-]{36})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 const idBytes = 16;
@@ -39,7 +39,7 @@ export class DeviceCookies {
   /** What tries are counted by that are of no known account: the device, else the address. */
   keyOf({ device, by }: Trier): string {
     const known = this.#read(device);
-    return known === null ? addressKey(by.request?.address ?? "") : keyOf(known);
+    return known === null ? networkOf(by.request?.address ?? "") : keyOf(known);
   }
 
   #read(given: string | null): Device | null {

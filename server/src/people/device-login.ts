@@ -3,24 +3,14 @@
 // ours. Codes last ten minutes; how many wait is bounded.
 import { randomUUID } from "node:crypto";
 import type { PersonCaller } from "#accounts/caller.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { hashOfDeviceCode, newDeviceCode, newUserCode, readUserCode } from "./device-codes.ts";
-import {
-  approverOf,
-  countOpenLogins,
-  decideLogin,
-  insertDeviceLogin,
-  loginByDeviceCode,
-  loginByUserCode,
-  removeEndedLogins,
-  takeApprovedLogin,
-  type DeviceLoginRow,
-} from "./device-store.ts";
+import * as store from "./device-store.ts";
 import { lockPerson } from "./people-store.ts";
 import { recordOfPerson } from "./person-record.ts";
 import { sessionEnded } from "./sessions.ts";
@@ -45,7 +35,7 @@ export type BegunLogin = {
 
 /** A device login as the approving person sees it. */
 export type DeviceLogin = Pick<
-  DeviceLoginRow,
+  store.DeviceLoginRow,
   "user_code" | "state" | "client" | "address" | "created_at" | "expires_at"
 >;
 
@@ -79,8 +69,8 @@ export class DeviceLogins {
   async begin(device: { readonly client: string; readonly address: string | null }): Promise<BegunLogin> {
     const { db, clock } = this.#options;
     const now = clock.now();
-    await removeEndedLogins(db, { before: new Date(now - rememberedMs), max: removedAtOnceMax });
-    if ((await countOpenLogins(db, { nowAt: new Date(now), max: openMax })) >= openMax) {
+    await store.removeEndedLogins(db, { before: new Date(now - rememberedMs), max: removedAtOnceMax });
+    if ((await store.countOpenLogins(db, { nowAt: new Date(now), max: openMax })) >= openMax) {
       throw new Fault("rate_limited", "Too many devices are waiting for approval; try again in a minute.", {
         retryAfterSeconds: 60,
       });
@@ -88,7 +78,7 @@ export class DeviceLogins {
     const deviceCode = newDeviceCode();
     for (let tries = 0; tries < triesMax; tries++) {
       const userCode = newUserCode();
-      const isAdded = await insertDeviceLogin(db, {
+      const isAdded = await store.insertDeviceLogin(db, {
         id: randomUUID(),
         device_code_hash: hashOfDeviceCode(deviceCode),
         user_code: userCode,
@@ -106,7 +96,7 @@ export class DeviceLogins {
   async find(typedCode: string): Promise<DeviceLogin> {
     const { db, clock } = this.#options;
     const userCode = readUserCode(typedCode);
-    const row = userCode === null ? undefined : await loginByUserCode(db, userCode, new Date(clock.now()));
+    const row = userCode === null ? undefined : await store.loginByUserCode(db, userCode, new Date(clock.now()));
     if (row === undefined) throw unknownCode();
     return row;
   }
@@ -122,7 +112,7 @@ export class DeviceLogins {
     const state = isApproved ? "approved" : "denied";
     const decision = { userCode: found.user_code, state, sessionId: person.sessionId } as const;
     return await db.transaction().execute(async (tx) => {
-      const decided = await decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) }).catch(refuseEnded);
+      const decided = await store.decideLogin(tx, { ...decision, nowAt: new Date(clock.now()) }).catch(refuseEnded);
       if (decided === undefined) throw new Fault("conflict", "This code was already approved or denied.");
       await recordDecision(tx, decided, given);
       return decided;
@@ -134,16 +124,16 @@ export class DeviceLogins {
     const { db, clock, openSession } = this.#options;
     const hash = hashOfDeviceCode(deviceCode);
     if (!this.#asks.tryTake(hash.toString("base64"))) return "slow_down";
-    const login = await loginByDeviceCode(db, hash);
+    const login = await store.loginByDeviceCode(db, hash);
     if (login === undefined) return "invalid_grant";
     if (login.expires_at.getTime() <= clock.now()) return "expired_token";
     if (login.state === "denied") return "access_denied";
     if (login.state === "waiting") return "authorization_pending";
     const tokens = await db.transaction().execute(async (tx) => {
       // Who ends all sessions of the person takes this lock first, and the approval goes with the session: before or behind.
-      const approver = await approverOf(tx, hash);
+      const approver = await store.approverOf(tx, hash);
       if (approver !== undefined) await lockPerson(tx, approver.personId);
-      const taken = await takeApprovedLogin(tx, hash, new Date(clock.now()));
+      const taken = await store.takeApprovedLogin(tx, hash, new Date(clock.now()));
       return taken === undefined ? null : await openSession(tx, { personId: taken.personId, by });
     });
     return tokens ?? "invalid_grant";
@@ -153,7 +143,7 @@ export class DeviceLogins {
 /** Into the log of each project that the device could act in from now on. */
 async function recordDecision(
   tx: Tx,
-  login: DeviceLoginRow,
+  login: store.DeviceLoginRow,
   { person, isApproved, by }: { person: PersonCaller; isApproved: boolean; by: By },
 ): Promise<void> {
   const outcome = isApproved

@@ -1,18 +1,13 @@
 // Rows of device logins. Times are the platform's, handed in; the states are those of the migration's check.
 import type { Insertable, Selectable } from "kysely";
-import type { Db, Tx } from "#store/database.ts";
-import type { DeviceLoginsTable } from "#store/tables.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type DeviceLoginRow = Selectable<DeviceLoginsTable>;
+export type DeviceLoginRow = Selectable<Tables["device_logins"]>;
 
 /** Adds a login that waits. False: its user code is one that is shown elsewhere at the moment. */
-export async function insertDeviceLogin(db: Db, row: Insertable<DeviceLoginsTable>): Promise<boolean> {
-  const added = await db
-    .insertInto("device_logins")
-    .values(row)
-    .onConflict((conflict) => conflict.doNothing())
-    .executeTakeFirst();
-  return added.numInsertedOrUpdatedRows === 1n;
+export async function insertDeviceLogin(db: Db, row: Insertable<Tables["device_logins"]>): Promise<boolean> {
+  return await insertNew(db, "device_logins", row);
 }
 
 /** How many logins have not ended, counted up to `max`. */

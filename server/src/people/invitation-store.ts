@@ -1,10 +1,10 @@
 // Rows of invitations, and of the people that come by them.
-import { sql, type Insertable, type Selectable } from "kysely";
+import type { Insertable, Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
-import type { InvitationsTable, PeopleTable } from "#store/tables.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type InvitationRow = Selectable<InvitationsTable>;
+export type InvitationRow = Selectable<Tables["invitations"]>;
 
 /** An invitation, what it is to, and whether whoever is invited has an account. */
 export type OpenInvitationRow = InvitationRow & { readonly project_name: string; readonly person_id: string | null };
@@ -55,7 +55,7 @@ export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): 
 }
 
 /** Adds an invitation in place of the one of the same address to the same project. */
-export async function putInvitation(tx: Tx, row: Insertable<InvitationsTable>): Promise<void> {
+export async function putInvitation(tx: Tx, row: Insertable<Tables["invitations"]>): Promise<void> {
   const { id, role, secret_hash, invited_by, created_at, expires_at } = row;
   await tx
     .insertInto("invitations")
@@ -75,12 +75,6 @@ export async function deleteInvitation(tx: Tx, row: Pick<InvitationRow, "id" | "
 }
 
 /** Adds a person; false when somebody has the address. */
-export async function addPerson(tx: Tx, row: Insertable<PeopleTable>): Promise<boolean> {
-  const added = await tx
-    .insertInto("people")
-    .values(row)
-    .onConflict((conflict) => conflict.column("email").doNothing())
-    .returning(sql<number>`1`.as("added"))
-    .executeTakeFirst();
-  return added !== undefined;
+export async function addPerson(tx: Tx, row: Insertable<Tables["people"]>): Promise<boolean> {
+  return await insertNew(tx, "people", row);
 }

@@ -6,26 +6,14 @@ import { insertPassword } from "#accounts/account-store.ts";
 import { actorOf, type Caller } from "#accounts/caller.ts";
 import { hashPassword } from "#accounts/passwords.ts";
 import { insertMember, lockProject, tryLockProject } from "#accounts/project-store.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import {
-  addPerson,
-  countAfterPurge,
-  deleteInvitation,
-  invitationByEmail,
-  invitationByHash,
-  invitationById,
-  listInvitations,
-  putInvitation,
-  type InvitationRow,
-  type OpenInvitationRow,
-} from "./invitation-store.ts";
+import * as store from "./invitation-store.ts";
 import { membersMax, requireRight, type Acting } from "./member-use-cases.ts";
 import { countMembers, memberByEmail, memberOf } from "./member-store.ts";
 import { checkNewPassword } from "./password-rules.ts";
@@ -81,7 +69,7 @@ export class InvitationUseCases {
 
   /** Those that can be accepted still, newest first. */
   async list(projectId: ProjectId): Promise<Invitation[]> {
-    const rows = await listInvitations(this.#parts.db, { projectId, now: this.#now(), limit: waitingMax });
+    const rows = await store.listInvitations(this.#parts.db, { projectId, now: this.#now(), limit: waitingMax });
     return rows.map(invitationFrom);
   }
 
@@ -94,7 +82,7 @@ export class InvitationUseCases {
     const email = wish.email.toLowerCase();
     const secret = new Secret(randomBytes(secretBytes).toString("base64url"));
     const created_at = this.#now();
-    const row: InvitationRow = {
+    const row: store.InvitationRow = {
       ...{ id: randomUUID(), project_id: projectId, email, role, created_at },
       secret_hash: hashOf(secret),
       invited_by: acting.by.actor.name,
@@ -102,11 +90,11 @@ export class InvitationUseCases {
     };
     const projectName = await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
-      const before = await invitationByEmail(tx, projectId, email);
+      const before = await store.invitationByEmail(tx, projectId, email);
       const roles = before === undefined ? [role] : [before.role, role];
       await requireRight(tx, { projectId, caller: acting.caller, roles });
       await requireSpace(tx, { projectId, email, now: created_at });
-      await putInvitation(tx, row);
+      await store.putInvitation(tx, row);
       await record(tx, {
         ...{ projectId, action: "invitation.create", by: acting.by },
         resource: { type: "invitation", id: row.id, name: email },
@@ -121,10 +109,10 @@ export class InvitationUseCases {
   async delete(projectId: ProjectId, id: string, { caller, by }: Acting): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
-      const row = await invitationById(tx, projectId, id);
+      const row = await store.invitationById(tx, projectId, id);
       if (row === undefined) throw new Fault("not_found", "The project has no invitation with that id.");
       await requireRight(tx, { projectId, caller, roles: [row.role] });
-      await deleteInvitation(tx, row);
+      await store.deleteInvitation(tx, row);
       const resource = { type: "invitation", id, name: row.email };
       await record(tx, { projectId, action: "invitation.delete", by, resource, changes: { role: { old: row.role } } });
     });
@@ -146,7 +134,7 @@ export class InvitationUseCases {
     const { project_id: projectId, email, role } = row;
     await this.#parts.db.transaction().execute(async (tx) => {
       if ((await tryLockProject(tx, projectId)) === undefined) throw noInvitation();
-      if (!(await deleteInvitation(tx, row))) throw noInvitation();
+      if (!(await store.deleteInvitation(tx, row))) throw noInvitation();
       if (person.passwordHash !== null) await addAccount(tx, { ...person, email, passwordHash: person.passwordHash });
       await join(tx, { projectId, personId: person.id, role });
       const actor = { type: "person", id: person.id, name: person.name } as const;
@@ -162,7 +150,7 @@ export class InvitationUseCases {
   }
 
   /** Whoever else has the link and is known is refused, and the project's owners learn of it. */
-  async #refuseOthers(row: OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
+  async #refuseOthers(row: store.OpenInvitationRow, { caller, by }: Acceptance): Promise<void> {
     if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
     const reason = `The invitation is for ${row.email}, but the token belongs to someone else; send that person's token, or none to create an account.`;
     await record(this.#parts.db, {
@@ -173,8 +161,8 @@ export class InvitationUseCases {
     throw new Fault("forbidden", reason);
   }
 
-  async #open(secret: Secret): Promise<OpenInvitationRow> {
-    const row = await invitationByHash(this.#parts.db, hashOf(secret));
+  async #open(secret: Secret): Promise<store.OpenInvitationRow> {
+    const row = await store.invitationByHash(this.#parts.db, hashOf(secret));
     if (row === undefined || row.expires_at <= this.#now()) throw noInvitation();
     return row;
   }
@@ -189,7 +177,7 @@ type Accepting = { readonly id: string; readonly name: string; readonly password
 
 /** Nobody else with a token comes here. */
 async function whoAccepts(
-  row: OpenInvitationRow,
+  row: store.OpenInvitationRow,
   { caller, name, password }: Acceptance,
   hashes: Gate,
 ): Promise<Accepting> {
@@ -209,7 +197,7 @@ async function addAccount(
   tx: Tx,
   { id, name, email, passwordHash }: Accepting & { email: string; passwordHash: string },
 ): Promise<void> {
-  if (!(await addPerson(tx, { id, email, name }))) {
+  if (!(await store.addPerson(tx, { id, email, name }))) {
     throw new Fault("conflict", `An account for ${email} was created a moment ago; sign in with it to accept.`);
   }
   await insertPassword(tx, { personId: id, passwordHash });
@@ -230,7 +218,7 @@ async function requireSpace(tx: Tx, given: { projectId: ProjectId; email: string
   if ((await memberByEmail(tx, projectId, email)) !== undefined) {
     throw new Fault("conflict", `${email} is already a member of this project.`);
   }
-  if ((await countAfterPurge(tx, projectId, now)) >= waitingMax) {
+  if ((await store.countAfterPurge(tx, projectId, now)) >= waitingMax) {
     const text = `${waitingMax} invitations to this project are waiting to be accepted, which is the limit; withdraw some.`;
     throw new Fault("conflict", text);
   }
@@ -244,7 +232,7 @@ function hashOf(secret: Secret): Buffer {
   return createHash("sha256").update(secret.reveal()).digest();
 }
 
-function invitationFrom(row: InvitationRow) {
+function invitationFrom(row: store.InvitationRow) {
   const { id, email, role, invited_by: invitedBy, created_at: createdAt, expires_at: expiresAt } = row;
   return { id, email, role, invitedBy, createdAt, expiresAt };
 }

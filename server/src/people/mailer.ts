@@ -1,20 +1,17 @@
 // Sends mail through the server that SLIPWAY_SMTP_URL names. Texts hold links that are worth a password: neither they nor
 // the server's password reach the log.
 import { createTransport, type Transporter } from "nodemailer";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import { oneLine } from "#lib/one-line.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Secret } from "#lib/secret.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 export type Mail = { readonly to: string; readonly subject: string; readonly text: string };
 
-export type MailerOptions = {
+export type MailerOptions = Pick<Foundation, "clock" | "log"> & {
   /** smtp:// or smtps://, with user and password where the server wants them. */
   readonly url: Secret;
   readonly from: string;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** For connecting, for the greeting, and between two signs of life. */

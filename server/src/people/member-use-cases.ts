@@ -5,21 +5,12 @@ import type { Caller } from "#accounts/caller.ts";
 import { currentCaller } from "#accounts/current-caller.ts";
 import { allows, mayGive } from "#accounts/permissions.ts";
 import { lockProject } from "#accounts/project-store.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import {
-  countMembers,
-  deleteMember,
-  memberRows,
-  memberOf,
-  setRole,
-  type Member,
-  type MemberKey,
-} from "./member-store.ts";
+import * as store from "./member-store.ts";
 
 /** Who acts, and how that is recorded. */
 export type Acting = { readonly caller: Caller; readonly by: By };
@@ -39,24 +30,24 @@ export class MemberUseCases {
   }
 
   /** All members, who came first first. */
-  async list(projectId: ProjectId): Promise<Member[]> {
-    return await memberRows(this.#db, projectId, membersMax);
+  async list(projectId: ProjectId): Promise<store.Member[]> {
+    return await store.memberRows(this.#db, projectId, membersMax);
   }
 
   /** Gives a member another role; it holds everywhere within a second. */
-  async changeRole(key: MemberKey, role: Role, acting: Acting): Promise<Member> {
+  async changeRole(key: store.MemberKey, role: Role, acting: Acting): Promise<store.Member> {
     return await this.#change(key, async (tx, member) => {
       await requireRight(tx, { ...key, ...acting, roles: [member.role, role] });
       if (member.role === role) return member;
       if (member.role === "owner") await requireOtherOwner(tx, key.projectId);
-      await setRole(tx, key, role);
+      await store.setRole(tx, key, role);
       await recordOf(tx, { ...key, member, by: acting.by, action: "member.update", role });
       return { ...member, role };
     });
   }
 
   /** Ends another's membership; it holds everywhere within a second. */
-  async remove(key: MemberKey, acting: Acting): Promise<void> {
+  async remove(key: store.MemberKey, acting: Acting): Promise<void> {
     await this.#change(key, async (tx, member) => {
       await requireRight(tx, { ...key, ...acting, roles: [member.role] });
       return await end(tx, key, { member, by: acting.by });
@@ -64,14 +55,17 @@ export class MemberUseCases {
   }
 
   /** Ends one's own membership, which takes no permission. */
-  async leave(key: MemberKey, by: By): Promise<void> {
+  async leave(key: store.MemberKey, by: By): Promise<void> {
     await this.#change(key, (tx, member) => end(tx, key, { member, by }));
   }
 
-  async #change(key: MemberKey, change: (tx: Tx, member: Member) => Promise<Member>): Promise<Member> {
+  async #change(
+    key: store.MemberKey,
+    change: (tx: Tx, member: store.Member) => Promise<store.Member>,
+  ): Promise<store.Member> {
     const changed = await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, key.projectId);
-      const member = await memberOf(tx, key);
+      const member = await store.memberOf(tx, key);
       if (member === undefined) throw new Fault("not_found", "The project has no member with that id.");
       const made = await change(tx, member);
       await notify(tx, "people", key.personId);
@@ -102,20 +96,24 @@ export async function requireRight(
 }
 
 async function requireOtherOwner(tx: Tx, projectId: ProjectId): Promise<void> {
-  if ((await countMembers(tx, projectId)).owners > 1) return;
+  if ((await store.countMembers(tx, projectId)).owners > 1) return;
   throw new Fault("conflict", "This is the project's last owner; make another member an owner first.");
 }
 
-async function end(tx: Tx, key: MemberKey, { member, by }: { member: Member; by: By }): Promise<Member> {
+async function end(
+  tx: Tx,
+  key: store.MemberKey,
+  { member, by }: { member: store.Member; by: By },
+): Promise<store.Member> {
   if (member.role === "owner") await requireOtherOwner(tx, key.projectId);
-  await deleteMember(tx, key);
+  await store.deleteMember(tx, key);
   await recordOf(tx, { ...key, member, by, action: "member.remove" });
   return member;
 }
 
-type Recorded = MemberKey & {
+type Recorded = store.MemberKey & {
   readonly action: "member.update" | "member.remove";
-  readonly member: Member;
+  readonly member: store.Member;
   /** The new one; undefined: none any more. */
   readonly role?: Role;
   readonly by: By;

@@ -1,16 +1,18 @@
 // Opens the sign-in of people and their membership of projects.
 import type { SigningKeys } from "#accounts/keys.ts";
 import { ownerAddresses } from "#accounts/project-store.ts";
+import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import { startRetention, type RemovalStep } from "#lib/retention.ts";
 import type { Secret } from "#lib/secret.ts";
-import { startRetention } from "#lib/retention.ts";
+import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
-import { cleanupIntervalMs, peopleCleanup } from "./cleanup.ts";
+import { olderRows } from "#store/older-rows.ts";
 import { InvitationUseCases } from "./invitation-use-cases.ts";
 import { Mailer, type Mail } from "./mailer.ts";
 import { MemberUseCases } from "./member-use-cases.ts";
-import { openPeopleArea, type People } from "./people.ts";
 import type { PeopleSettings } from "./people-settings.ts";
+import { openPeopleArea, type People } from "./people.ts";
 
 export type OpenPeopleSettings = {
   readonly people: PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
@@ -57,4 +59,17 @@ export function openMembership(
     invitations: new InvitationUseCases({ db, clock, hashes, personChanged }),
     postMail: mailer === null ? null : (mail) => mailer.post(mail),
   };
+}
+
+/** Often enough that strangers who try addresses from everywhere do not add more than is removed. */
+const cleanupIntervalMs = 600_000;
+
+/** The steps of one turn: what has expired, which is not taken any more long before. */
+export function peopleCleanup({ db, clock }: { readonly db: Db; readonly clock: Clock }): RemovalStep[] {
+  const before = new Date(clock.now());
+  return [
+    olderRows(db, { name: "sessions", table: "person_sessions", time: "expires_at", before }),
+    olderRows(db, { name: "verifications", table: "person_verifications", time: "expires_at", before }),
+    olderRows(db, { name: "tries", table: "person_attempts", time: "ends_at", before }),
+  ];
 }

@@ -4,20 +4,14 @@ import { randomBytes } from "node:crypto";
 import { insertPassword, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { hashPassword, isPassword } from "#accounts/passwords.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
-import { addressKey, limits } from "./attempt-limits.ts";
+import { networkOf } from "#lib/client-address.ts";
+import { limits } from "./attempt-limits.ts";
 import { checkNewPassword } from "./password-rules.ts";
-import {
-  confirmAddress,
-  credentialOf,
-  lockPerson,
-  passwordHashOf,
-  personById,
-  updatePassword,
-} from "./people-store.ts";
+import * as store from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
@@ -59,7 +53,7 @@ export class PasswordUseCases {
 
   async #change(caller: PersonCaller, given: { current: Secret; next: Secret; by: By }): Promise<void> {
     const { db, hashes } = this.#parts;
-    const known = await passwordHashOf(db, caller.personId);
+    const known = await store.passwordHashOf(db, caller.personId);
     if (known === null) {
       throw new Fault("conflict", "You have no password; request a link to set one, as for a forgotten password.");
     }
@@ -68,10 +62,10 @@ export class PasswordUseCases {
     }
     const hash = await hashes.run(() => hashPassword(given.next.reveal()));
     await db.transaction().execute(async (tx) => {
-      await lockPerson(tx, caller.personId);
+      await store.lockPerson(tx, caller.personId);
       // Whoever has changed the password since it was compared has ended this session.
       const { person } = await this.#sessions.required(tx, caller);
-      await updatePassword(tx, person.id, hash);
+      await store.updatePassword(tx, person.id, hash);
       await deleteVerificationsOf(tx, person.id);
       await deleteUnconfirmed(tx, person.id);
       await this.#sessions.endOthers(tx, { personId: person.id, except: caller.sessionId });
@@ -98,7 +92,7 @@ export class PasswordUseCases {
   /** A link for the operator to hand over. Throws `Fault("not_found")` for an address that nobody has. */
   async makeLink(email: string, by: By): Promise<ResetLink> {
     const { db } = this.#parts;
-    const person = await credentialOf(db, { email: email.toLowerCase(), address: "" });
+    const person = await store.credentialOf(db, { email: email.toLowerCase(), address: "" });
     if (person === undefined) throw new Fault("not_found", "There is no account with this email address.");
     return this.#link(person, { by, mark: handedOver });
   }
@@ -108,7 +102,7 @@ export class PasswordUseCases {
     const { db, limits: counts, hashes, deviceCookies } = this.#parts;
     await counts.take(limits.secretAddress, deviceCookies.keyOf(given));
     const personId = await this.#personOf(given.secret);
-    const person = personId === undefined ? undefined : await personById(db, personId);
+    const person = personId === undefined ? undefined : await store.personById(db, personId);
     if (person === undefined) throw linkEnded();
     checkNewPassword("password", given.next, person.email);
     const hash = await hashes.run(() => hashPassword(given.next.reveal()));
@@ -123,12 +117,12 @@ export class PasswordUseCases {
 
   async #reset(tx: Tx, given: { secret: string; hash: string; by: By; person: PersonRow }): Promise<void> {
     const { person, secret, hash: passwordHash } = given;
-    await lockPerson(tx, person.id);
+    await store.lockPerson(tx, person.id);
     if (!(await takeVerification(tx, linkPurpose + secret))) throw linkEnded();
-    if (!(await updatePassword(tx, person.id, passwordHash))) {
+    if (!(await store.updatePassword(tx, person.id, passwordHash))) {
       await insertPassword(tx, { personId: person.id, passwordHash });
     }
-    if (secret.startsWith(mailed)) await confirmAddress(tx, person.id);
+    if (secret.startsWith(mailed)) await store.confirmAddress(tx, person.id);
     await deleteVerificationsOf(tx, person.id);
     await deleteUnconfirmed(tx, person.id);
     await this.#sessions.endOthers(tx, { personId: person.id, except: null });
@@ -143,9 +137,9 @@ export class PasswordUseCases {
 
   async #mailLink(email: string, by: By): Promise<void> {
     const { db, mailer, log, limits: counts } = this.#parts;
-    if ((await counts.isTaken(limits.resetAddress, addressKey(by.request?.address ?? ""))) !== null) return;
+    if ((await counts.isTaken(limits.resetAddress, networkOf(by.request?.address ?? ""))) !== null) return;
     if ((await counts.isTaken(limits.resetAccount, email)) !== null) return;
-    const person = await credentialOf(db, { email, address: "" });
+    const person = await store.credentialOf(db, { email, address: "" });
     if (person === undefined) return;
     if (mailer === null) {
       log.warn(

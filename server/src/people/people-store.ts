@@ -4,18 +4,14 @@ import type { Role } from "@slipway/contract/words.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
-import type { PersonSessionsTable } from "#store/tables.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type SessionRow = Selectable<PersonSessionsTable>;
+export type SessionRow = Selectable<Tables["person_sessions"]>;
 
 /** Writes the sealed secret unless there is one. */
 export async function insertSecret(db: Db, sealed: string): Promise<void> {
-  await db
-    .insertInto("person_secret")
-    .values({ secret_sealed: sealed })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+  await insertNew(db, "person_secret", { secret_sealed: sealed });
 }
 
 /** The sealed secret, which must be there. */
@@ -127,7 +123,7 @@ export function listSessions(
 }
 
 /** Adds a session, and returns it. */
-export function insertSession(tx: Tx, row: Insertable<PersonSessionsTable>): Promise<SessionRow> {
+export function insertSession(tx: Tx, row: Insertable<Tables["person_sessions"]>): Promise<SessionRow> {
   return tx.insertInto("person_sessions").values(row).returningAll().executeTakeFirstOrThrow();
 }
 

@@ -3,10 +3,9 @@ import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonClaims } from "#accounts/token-claims.ts";
 import { passwordGate } from "#accounts/passwords.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import type { Gate } from "#lib/gate.ts";
 import type { Sealer } from "#lib/seal.ts";
-import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
 import { AttemptLimits } from "./attempt-limits.ts";
 import { loadAuthSecret } from "./auth-secret.ts";
@@ -21,7 +20,7 @@ import { personById } from "./people-store.ts";
 import { personLookup } from "./person-lookup.ts";
 import { ProviderSignIn } from "./provider-sign-in.ts";
 import { SessionTokens } from "./session-tokens.ts";
-import { Sessions, type PersonSession, type SignedIn, type Way } from "./sessions.ts";
+import { Sessions, type SignedIn, type Way } from "./sessions.ts";
 import { SignIn } from "./sign-in.ts";
 import { SignUp } from "./sign-up.ts";
 import { TwoFactor } from "./two-factor.ts";
@@ -82,19 +81,9 @@ export class People {
     return this.sessions.tokensOf({ person, session });
   }
 
-  /** An access token of a session. Throws `Fault("unauthorized")` when it has ended. */
-  issueAccess(sessionId: string): Promise<{ accessToken: Secret; expiresIn: number }> {
-    return this.sessions.issueAccess(sessionId);
-  }
-
   /** Waits for what is done in the background. */
   close(): Promise<void> {
     return this.passwords.close();
-  }
-
-  /** The session of a refresh token or of the cookie's value; null when there is none (any more). */
-  sessionOf(refreshToken: string): Promise<PersonSession | null> {
-    return this.sessions.of(refreshToken);
   }
 }
 

@@ -1,7 +1,6 @@
 // What people do with their own sign-in goes into the audit log of every project that they belong to: its owners want to
 // know, whichever project the person had in mind. Of those who belong to none it is kept without a project.
-import { anonymousActor, type Actor, type By } from "#audit/actor.ts";
-import { record, type AuditEntry } from "#audit/record.ts";
+import { anonymousActor, record, type Actor, type AuditEntry, type By } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { membershipsOf } from "./people-store.ts";
 

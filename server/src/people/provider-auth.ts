@@ -93,7 +93,7 @@ export const providerTables = {
   verification: {
     modelName: "person_verifications",
     storeIdentifier: "hashed",
-    // cleanup.ts does it.
+    // `peopleCleanup` does it.
     disableCleanup: true,
     fields: { expiresAt: "expires_at", ...times },
   },

@@ -2,7 +2,7 @@
 // has proven. Whoever had an account here under an address that was never proven loses what let them in: the account
 // belongs to whoever shows the address, and nobody waits in it.
 import type { PersonRow } from "#accounts/account-store.ts";
-import { platformActor, type By } from "#audit/actor.ts";
+import { platformActor, type By } from "#audit/record.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";

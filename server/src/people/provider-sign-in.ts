@@ -1,6 +1,6 @@
 // Signing in with a provider: a visit there begins with an address to go to and a cookie, and ends when the browser comes
 // back. Whatever comes back becomes a session, a challenge, or one of a few words for why not.
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { DeadlineExceeded, withDeadline } from "#lib/with-deadline.ts";
 import { limits } from "./attempt-limits.ts";

@@ -3,29 +3,18 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { personTokenSeconds, signPersonToken } from "#accounts/person-token.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import {
-  deleteSessions,
-  extendSession,
-  insertSession,
-  listSessions,
-  lockPerson,
-  noteAddress,
-  personById,
-  sessionById,
-  sessionByToken,
-  type SessionRow,
-} from "./people-store.ts";
+import * as store from "./people-store.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import { byPerson, recordOfPerson } from "./person-record.ts";
 
 /** A session with whose it is. */
-export type PersonSession = { readonly person: PersonRow; readonly session: SessionRow };
+export type PersonSession = { readonly person: PersonRow; readonly session: store.SessionRow };
 
 /** What whoever signed in is given. */
 export type SignedIn = PersonSession & {
@@ -60,7 +49,7 @@ export class Sessions {
   }
 
   /** A new session, recorded as a sign-in, whatever sessions the caller had before. The person is locked: see `lockPerson`. */
-  async open(tx: Tx, person: PersonRow, given: { readonly way: Way; readonly by: By }): Promise<SessionRow> {
+  async open(tx: Tx, person: PersonRow, given: { readonly way: Way; readonly by: By }): Promise<store.SessionRow> {
     const address = given.by.request?.address ?? "";
     const user_agent = (given.by.request?.userAgent ?? "").slice(0, userAgentLengthMax);
     const session = await this.#insert(tx, { person_id: person.id, address, user_agent });
@@ -68,7 +57,7 @@ export class Sessions {
     await this.#endSurplus(tx, person.id);
     const by = byPerson(person, given.by);
     if (address !== "") {
-      const { isNew, isFirst } = await noteAddress(tx, { personId: person.id, address, at, addressesMax });
+      const { isNew, isFirst } = await store.noteAddress(tx, { personId: person.id, address, at, addressesMax });
       if (isNew && !isFirst) await recordOfPerson(tx, { action: "person.new_address", about: person, by });
     }
     const changes = { way: { new: given.way } };
@@ -77,7 +66,7 @@ export class Sessions {
   }
 
   /** A new session in place of the caller's, opened where that one was. Throws `Fault("unauthorized")` when it has ended. */
-  async replace(tx: Tx, caller: PersonCaller): Promise<SessionRow> {
+  async replace(tx: Tx, caller: PersonCaller): Promise<store.SessionRow> {
     const { session } = await this.required(tx, caller);
     // Whoever ends one session does not lock the person, and may have done so since it was read.
     if (!(await this.#end(tx, { personId: caller.personId, only: session.id }))) throw sessionEnded();
@@ -86,8 +75,8 @@ export class Sessions {
 
   /** The caller's session, with whose it is. Throws `Fault("unauthorized")` when it has ended. */
   async required(db: Db, { sessionId }: Pick<PersonCaller, "sessionId">): Promise<PersonSession> {
-    const session = await sessionById(db, sessionId);
-    const person = session === undefined ? undefined : await personById(db, session.person_id);
+    const session = await store.sessionById(db, sessionId);
+    const person = session === undefined ? undefined : await store.personById(db, session.person_id);
     const isOver = session === undefined || session.expires_at.getTime() <= this.#parts.clock.now();
     if (isOver || person === undefined) throw sessionEnded();
     return { person, session };
@@ -104,12 +93,12 @@ export class Sessions {
   async of(refreshToken: string): Promise<PersonSession | null> {
     const { db, clock, tokens } = this.#parts;
     const token = tokens.read(refreshToken);
-    const session = token === null ? undefined : await sessionByToken(db, token);
+    const session = token === null ? undefined : await store.sessionByToken(db, token);
     if (session === undefined || session.expires_at.getTime() <= clock.now()) return null;
-    const person = await personById(db, session.person_id);
+    const person = await store.personById(db, session.person_id);
     if (person === undefined) return null;
     if (clock.now() - session.updated_at.getTime() > extendAfterMs) {
-      await extendSession(db, session.id, { at: new Date(clock.now()), until: new Date(clock.now() + lifeMs) });
+      await store.extendSession(db, session.id, { at: new Date(clock.now()), until: new Date(clock.now() + lifeMs) });
     }
     return { person, session };
   }
@@ -121,9 +110,9 @@ export class Sessions {
   }
 
   /** A person's sessions, the one that was used last first. */
-  list(personId: string): Promise<SessionRow[]> {
+  list(personId: string): Promise<store.SessionRow[]> {
     const { db, clock } = this.#parts;
-    return listSessions(db, { personId, at: new Date(clock.now()), limit: sessionsMax });
+    return store.listSessions(db, { personId, at: new Date(clock.now()), limit: sessionsMax });
   }
 
   /** Ends the session that is used to sign out. */
@@ -152,42 +141,42 @@ export class Sessions {
   /** As `endOthers`, recorded by itself. */
   async endAllOthers(personId: string, except: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
-      await lockPerson(tx, personId);
+      await store.lockPerson(tx, personId);
       if (await this.#end(tx, { personId, except })) await this.#recordEnd(tx, personId, by);
     });
   }
 
   #insert(
     tx: Tx,
-    { person_id, address, user_agent }: Pick<SessionRow, "person_id" | "address" | "user_agent">,
-  ): Promise<SessionRow> {
+    { person_id, address, user_agent }: Pick<store.SessionRow, "person_id" | "address" | "user_agent">,
+  ): Promise<store.SessionRow> {
     const at = new Date(this.#parts.clock.now());
     const times = { created_at: at, updated_at: at, expires_at: new Date(at.getTime() + lifeMs) };
     const token = randomBytes(tokenBytes).toString("base64url");
-    return insertSession(tx, { id: randomUUID(), person_id, token, address, user_agent, ...times });
+    return store.insertSession(tx, { id: randomUUID(), person_id, token, address, user_agent, ...times });
   }
 
-  async #end(tx: Tx, which: Parameters<typeof deleteSessions>[1]): Promise<boolean> {
-    const ids = await deleteSessions(tx, which);
+  async #end(tx: Tx, which: Parameters<typeof store.deleteSessions>[1]): Promise<boolean> {
+    const ids = await store.deleteSessions(tx, which);
     if (ids.length > 0) await notify(tx, "people", which.personId);
     return ids.length > 0;
   }
 
   async #recordEnd(tx: Tx, personId: string, by: By): Promise<void> {
-    const person = await personById(tx, personId);
+    const person = await store.personById(tx, personId);
     if (person === undefined) return;
     await recordOfPerson(tx, { action: "person.session_end", about: person, by: byPerson(person, by) });
   }
 
   async #endSurplus(tx: Db, personId: string): Promise<void> {
     const at = new Date(0);
-    const all = await listSessions(tx, { personId, at, limit: sessionsMax * 2 });
+    const all = await store.listSessions(tx, { personId, at, limit: sessionsMax * 2 });
     const surplus = all.slice(sessionsMax);
-    for (const { id } of surplus) await deleteSessions(tx, { personId, only: id });
+    for (const { id } of surplus) await store.deleteSessions(tx, { personId, only: id });
     if (surplus.length > 0) await notify(tx, "people", personId);
   }
 
-  async #sign(person: PersonRow, session: SessionRow): Promise<{ accessToken: Secret; expiresIn: number }> {
+  async #sign(person: PersonRow, session: store.SessionRow): Promise<{ accessToken: Secret; expiresIn: number }> {
     const { keys, clock } = this.#parts;
     const named = { personId: person.id, sessionId: session.id, email: person.email };
     const accessToken = await signPersonToken({ ...named, key: keys.current(), nowMs: clock.now() });

@@ -1,11 +1,12 @@
 // Signing in with a password. Whether an address is known shows neither in the answer nor in how long it takes; tries are
 // limited by account and by where they come from, whatever the password.
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { isPassword, nobodysHash } from "#accounts/passwords.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Tx } from "#store/database.ts";
-import { addressKey, limits } from "./attempt-limits.ts";
+import { networkOf } from "#lib/client-address.ts";
+import { limits } from "./attempt-limits.ts";
 import type { Trier } from "./device-cookies.ts";
 import type { Challenge } from "./challenges.ts";
 import { credentialOf, lockPerson, passwordHashOf, type Credential } from "./people-store.ts";
@@ -34,7 +35,7 @@ export class SignIn {
     // nobody else's use those up. Others may come from the address, so a known browser is not counted by it.
     const known = deviceCookies.ofPerson(device, person?.id);
     const account = `${email.toLowerCase()} ${known ?? (person?.isKnownAddress === true ? address : "")}`;
-    if (known === null) await counts.take(limits.signInAddress, addressKey(address));
+    if (known === null) await counts.take(limits.signInAddress, networkOf(address));
     await counts.take(limits.signInAccount, account);
     const hash = person?.passwordHash ?? this.#nobodysHash;
     const isRight = await hashes.run(() => isPassword(password.reveal(), hash));
@@ -44,7 +45,7 @@ export class SignIn {
       await this.#recordFailure({ email, person, by });
       throw new Fault("unauthorized", "The email address or the password is wrong.");
     }
-    if (known === null) await counts.giveBack(limits.signInAddress, addressKey(address));
+    if (known === null) await counts.giveBack(limits.signInAddress, networkOf(address));
     await counts.giveBack(limits.signInAccount, account);
     return done.kind === "two_factor" ? done : this.#parts.sessions.tokensOf(done);
   }

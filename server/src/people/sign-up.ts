@@ -2,9 +2,10 @@
 // theirs. Whether it is known already is told to nobody: its owner is mailed a link either way.
 import { randomUUID } from "node:crypto";
 import { insertPerson, personByEmail } from "#accounts/account-store.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { addressKey, limits } from "./attempt-limits.ts";
+import { networkOf } from "#lib/client-address.ts";
+import { limits } from "./attempt-limits.ts";
 import type { PasswordUseCases } from "./password-use-cases.ts";
 import type { PeopleParts } from "./people-parts.ts";
 import type { PeopleSettings } from "./people-settings.ts";
@@ -38,7 +39,7 @@ export class SignUp {
   /** Makes the person, without a password, unless there is one of the address. */
   async #make({ email, name, by }: SignUpWish): Promise<void> {
     const { db, limits: counts } = this.#parts;
-    if ((await counts.isTaken(limits.signUpAddress, addressKey(by.request?.address ?? ""))) !== null) return;
+    if ((await counts.isTaken(limits.signUpAddress, networkOf(by.request?.address ?? ""))) !== null) return;
     await db.transaction().execute(async (tx) => {
       if ((await personByEmail(tx, email)) === undefined) await insertPerson(tx, { id: randomUUID(), email, name });
     });

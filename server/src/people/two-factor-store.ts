@@ -2,9 +2,9 @@
 import { randomUUID } from "node:crypto";
 import type { Selectable, Updateable } from "kysely";
 import type { Tx } from "#store/database.ts";
-import type { PersonTwoFactorsTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type TwoFactorRow = Selectable<PersonTwoFactorsTable>;
+export type TwoFactorRow = Selectable<Tables["person_two_factors"]>;
 
 /**
  * A person's second factor, or undefined. `last_code_at`: when the app began to show the last code that was taken; in rows of
@@ -45,7 +45,7 @@ export async function deleteUnconfirmed(tx: Tx, personId: string): Promise<void>
 export async function updateTwoFactor(
   tx: Tx,
   personId: string,
-  changes: Updateable<PersonTwoFactorsTable>,
+  changes: Updateable<Tables["person_two_factors"]>,
 ): Promise<void> {
   await tx.updateTable("person_two_factors").set(changes).where("person_id", "=", personId).execute();
 }

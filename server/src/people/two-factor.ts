@@ -1,9 +1,10 @@
 // Two-factor sign-in with codes of an authenticator app and backup codes: who may ask for what, which codes are taken, and
 // what the audit log says of it. A code is good once; wrong ones in a row lock the second step for a while.
+import { symmetricDecrypt, symmetricEncrypt } from "better-auth/crypto";
 import { personByEmail, type PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { isPassword } from "#accounts/passwords.ts";
-import type { By } from "#audit/actor.ts";
+import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -12,7 +13,6 @@ import { limits } from "./attempt-limits.ts";
 import type { Trier } from "./device-cookies.ts";
 import { lockPerson, passwordHashOf } from "./people-store.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
-import { openFactor, sealFactor } from "./sealed-factors.ts";
 import type { PersonSession, SignedIn } from "./sessions.ts";
 import type { SignInParts } from "./sign-in-parts.ts";
 import {
@@ -244,4 +244,19 @@ async function requirePassword(db: Db, { personId }: PersonCaller, password: Sec
 
 function aboutOf({ personId, email, name }: PersonCaller): { id: string; email: string; name: string } {
   return { id: personId, email, name };
+}
+
+/** The text to store. */
+function sealFactor(key: Secret, text: string): Promise<string> {
+  return symmetricEncrypt({ key: keysOf(key), data: text });
+}
+
+/** What was sealed. Throws when it was altered, or sealed with another secret. */
+function openFactor(key: Secret, sealed: string): Promise<string> {
+  return symmetricDecrypt({ key: keysOf(key), data: sealed });
+}
+
+/** The number is part of what is stored. */
+function keysOf(key: Secret): { keys: Map<number, string>; currentVersion: number } {
+  return { keys: new Map([[1, key.reveal()]]), currentVersion: 1 };
 }

@@ -2,74 +2,36 @@
 // those that it writes. All other lines of a head pass byte for byte.
 import { assert } from "#lib/assert.ts";
 
+/** Each is treated in its own way, and its kind is its name. */
+const own = [
+  ...["connection", "keep-alive", "te", "trailer", "upgrade", "date", "cookie", "set-cookie", "transfer-encoding"],
+  ...["content-length", "host", "authorization", "expect", "forwarded", "location"],
+] as const;
+
+/** The same for fields that are called `x-…`. */
+const ownExtended = ["request-id", "forwarded-for", "forwarded-proto", "forwarded-host"] as const;
+
+/** They concern one connection; and only the platform may ask a replica to keep an answer (`slipway-held`). */
+const hop = ["proxy-connection", "proxy-authenticate", "proxy-authorization", "http2-settings", "slipway-held"];
+
+/** Of an answer: they would apply to the whole host name and port, which apps share with each other and the dashboard. */
+const wholeSite = [
+  ...["service-worker-allowed", "clear-site-data", "strict-transport-security", "alt-svc", "nel", "report-to"],
+  ...["accept-ch", "origin-agent-cluster", "use-as-dictionary", "set-login"],
+  // Sessions that a browser binds to its device, for the whole site, with requests of its own.
+  ...["secure-session-registration", "sec-session-registration"],
+];
+
 /** How the proxy treats a field. */
-export type FieldKind =
-  | "pass"
-  /** Concerns one connection. */
-  | "hop"
-  /** Of an answer: would apply to the whole host name and port, which apps share with each other and the dashboard. */
-  | "whole-site"
-  | "connection"
-  | "host"
-  | "authorization"
-  | "content-length"
-  | "transfer-encoding"
-  | "expect"
-  | "te"
-  | "trailer"
-  | "keep-alive"
-  | "upgrade"
-  | "date"
-  | "cookie"
-  | "set-cookie"
-  | "request-id"
-  | "forwarded-for"
-  | "forwarded-proto"
-  | "forwarded-host"
-  | "location"
-  | "forwarded";
+export type FieldKind = "pass" | "hop" | "whole-site" | (typeof own | typeof ownExtended)[number];
 
 const kinds: readonly (readonly [string, FieldKind])[] = [
-  ["connection", "connection"],
-  ["keep-alive", "keep-alive"],
-  ["proxy-connection", "hop"],
-  ["proxy-authenticate", "hop"],
-  ["proxy-authorization", "hop"],
-  ["http2-settings", "hop"],
-  // Only the platform may ask a replica to keep an answer.
-  ["slipway-held", "hop"],
-  ["te", "te"],
-  ["trailer", "trailer"],
-  ["upgrade", "upgrade"],
-  ["date", "date"],
-  ["cookie", "cookie"],
-  ["set-cookie", "set-cookie"],
-  ["transfer-encoding", "transfer-encoding"],
-  ["content-length", "content-length"],
-  ["host", "host"],
-  ["authorization", "authorization"],
-  ["expect", "expect"],
-  ["x-request-id", "request-id"],
-  ["x-forwarded-for", "forwarded-for"],
-  ["x-forwarded-proto", "forwarded-proto"],
-  ["x-forwarded-host", "forwarded-host"],
+  ...own.map((name) => [name, name] as const),
+  ...ownExtended.map((kind) => [`x-${kind}`, kind] as const),
+  ...hop.map((name) => [name, "hop"] as const),
+  ...wholeSite.map((name) => [name, "whole-site"] as const),
   // Only the platform knows which path is an app's root for its clients.
   ["x-forwarded-prefix", "forwarded"],
-  ["forwarded", "forwarded"],
-  ["location", "location"],
-  ["service-worker-allowed", "whole-site"],
-  ["clear-site-data", "whole-site"],
-  ["strict-transport-security", "whole-site"],
-  ["alt-svc", "whole-site"],
-  ["nel", "whole-site"],
-  ["report-to", "whole-site"],
-  ["accept-ch", "whole-site"],
-  ["origin-agent-cluster", "whole-site"],
-  ["use-as-dictionary", "whole-site"],
-  ["set-login", "whole-site"],
-  // Sessions that a browser binds to its device, for the whole site, with requests of its own.
-  ["secure-session-registration", "whole-site"],
-  ["sec-session-registration", "whole-site"],
 ];
 
 /** Keyed by length and first letter (case-insensitive): no two names share both. */

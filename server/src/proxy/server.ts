@@ -151,7 +151,7 @@ type PlainNeeds = ListenerParts & {
   readonly isDraining: () => boolean;
 };
 
-/** Starts connections as plain ones; returns those that still are. */
+/** Starts connections as plain ones, which refuse calls while draining; returns those that still are plain. */
 function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnection> {
   const { handlePlain, trustedProxies, clock, deadlines, times, isDraining } = given;
   const connections = new Set<PlainConnection>();
@@ -175,9 +175,16 @@ function takePlain(server: Server, given: PlainNeeds): ReadonlySet<PlainConnecti
     idleMs: times.keepAliveMs,
     stalledMs: times.stalledMs,
   };
+  // Not node's from the beginning: `closeIdleConnections` closes those of node that have not sent anything yet.
+  const refusing: PlainParts = {
+    ...parts,
+    take(client) {
+      client.isClosing = true;
+      client.refuse(stopping(), newRunId());
+    },
+  };
   server.on("connection", (socket: Socket) => {
-    if (isDraining()) attach.call(server, socket);
-    else connections.add(new PlainConnection(socket, parts));
+    connections.add(new PlainConnection(socket, isDraining() ? refusing : parts));
   });
   return connections;
 }

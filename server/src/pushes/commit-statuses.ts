@@ -10,7 +10,7 @@ import { Loop, type LoopOptions } from "#lib/loop.ts";
 import type { OutwardClient } from "#lib/outward-request.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
-import { noteReport, unreportedBuilds, type UnreportedBuild } from "./report-store.ts";
+import { noteReport, unreportedBuilds, type UnreportedBuild } from "./push-store.ts";
 import { knownHostKind, statusRequest, type StatusState } from "./status-request.ts";
 
 /** Pages of the platform; the area of the API knows them. */

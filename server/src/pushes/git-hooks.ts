@@ -3,8 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { recordOfApp } from "#apps/app-audit.ts";
 import { hasApp, noSuchApp } from "#apps/app-store.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { commitText } from "#deploy/source.ts";
 import { Fault } from "#lib/fault.ts";
 import { newGitDeliveryId, uuidForm, type AppId, type GitDeliveryId, type ProjectId } from "#lib/ids.ts";
@@ -17,26 +16,14 @@ import type { Foundation } from "#store/foundation.ts";
 import { toJson } from "#store/json.ts";
 import { isFolderTouched, judgePush, type Judgement, type PushedApp } from "./judge.ts";
 import type { RefUpdate } from "./push-bodies.ts";
-import {
-  addDelivery,
-  listDeliveries,
-  noteReceived,
-  pushedApp,
-  putHook,
-  readDelivery,
-  readHook,
-  readPushedApp,
-  type GitDeliveryRow,
-  type HookRow,
-  type PushedAppRow,
-} from "./push-store.ts";
+import * as store from "./push-store.ts";
 import { eventOf, readPush, type Headers } from "./read-push.ts";
 
 /** The app in the path of a request. */
 export type AppRef = { readonly projectId: ProjectId; readonly appId: AppId };
 /** A delivery as it is listed. */
 export type GitDelivery = Omit<
-  GitDeliveryRow,
+  store.GitDeliveryRow,
   "before_sha" | "is_touched" | "delivery_key" | "report_tries" | "report_at"
 >;
 
@@ -74,21 +61,21 @@ export class GitHooks {
   }
 
   /** Makes the hook address of an app, or only a new secret for it; the old one is invalid at once. */
-  async make({ projectId, appId }: AppRef, by: By): Promise<{ readonly hook: HookRow; readonly secret: Secret }> {
+  async make({ projectId, appId }: AppRef, by: By): Promise<{ readonly hook: store.HookRow; readonly secret: Secret }> {
     const secret = makeWebhookSecret();
     const secretSealed = this.#parts.sealer.seal(secret.reveal(), hookSecretContext(appId));
     return await this.#parts.db.transaction().execute(async (tx) => {
       const app = await this.#lock(tx, { projectId, appId });
-      const hook = await putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
+      const hook = await store.putHook(tx, { appId, address: randomBytes(24).toString("base64url"), secretSealed });
       await recordOfApp(tx, { projectId, appId, name: app.name, action: "git_hook.create", by });
       return { hook, secret };
     });
   }
 
   /** The hook of an app, without its secret. Throws `Fault("not_found")`. */
-  async get(app: AppRef): Promise<HookRow> {
+  async get(app: AppRef): Promise<store.HookRow> {
     await this.#require(app);
-    const hook = await readHook(this.#parts.db, "app_id", app.appId);
+    const hook = await store.readHook(this.#parts.db, "app_id", app.appId);
     if (hook !== undefined) return hook;
     throw new Fault("not_found", "The app has no hook address yet; POST to this path makes one.");
   }
@@ -101,7 +88,7 @@ export class GitHooks {
     await this.#require(app);
     const query = [app.appId];
     const before = pageTokens.read(query, nextToken)?.number;
-    const rows = await listDeliveries(this.#parts.db, { appId: app.appId, before, limit: pageSize + 1 });
+    const rows = await store.listDeliveries(this.#parts.db, { appId: app.appId, before, limit: pageSize + 1 });
     return pageOf(rows, pageSize, (last) => pageTokens.make(query, last));
   }
 
@@ -113,17 +100,17 @@ export class GitHooks {
     const added = await this.#parts.db.transaction().execute(async (tx) => {
       const row = await this.#lock(tx, app);
       const id = deliveryId as GitDeliveryId;
-      const old = uuidForm.test(deliveryId) ? await readDelivery(tx, app.appId, id) : undefined;
+      const old = uuidForm.test(deliveryId) ? await store.readDelivery(tx, app.appId, id) : undefined;
       if (old === undefined) throw new Fault("not_found", "The app has no such git delivery.");
       if (old.verdict === "refused" || old.verdict === "waiting") {
         throw new Fault("conflict", `The delivery is ${old.verdict} (${old.reason}), so it cannot be replayed.`);
       }
-      const pushed = pushedApp(row);
+      const pushed = store.pushedApp(row);
       const update = updateOf(old);
       const updates = update === null ? [] : [update];
       const { verdict, reason } = judgePush(pushed, { event: old.event, updates });
       const { number: _, ...same } = old;
-      const { row: replayed } = await addDelivery(tx, {
+      const replayed = await store.addDelivery(tx, {
         ...{ ...same, ...unreported, id: newGitDeliveryId(), delivery_key: null, verdict, reason, build_id: null },
         ...{ replay_of: old.id, replayed_by: toJson(by.actor), received_at: new Date(this.#parts.clock.now()) },
       });
@@ -137,8 +124,8 @@ export class GitHooks {
   }
 
   /** The hook with this address, before the body is read. Throws `Fault("not_found" | "rate_limited")`. */
-  async admit(address: string, client: string): Promise<HookRow> {
-    const hook = addressForm.test(address) ? await readHook(this.#parts.db, "address", address) : undefined;
+  async admit(address: string, client: string): Promise<store.HookRow> {
+    const hook = addressForm.test(address) ? await store.readHook(this.#parts.db, "address", address) : undefined;
     const refusal = this.#strangers.refusal(strangerOf(hook?.app_id, client));
     if (refusal !== null) throw refusal;
     if (hook === undefined) {
@@ -150,7 +137,7 @@ export class GitHooks {
 
   /** Stores a delivery and its first verdict. Throws `Fault("unauthorized" | "malformed" | "rate_limited")`. */
   async receive(
-    hook: HookRow,
+    hook: store.HookRow,
     { headers, body, client }: { readonly headers: Headers; readonly body: Buffer; readonly client: string },
   ): Promise<GitDelivery> {
     const { app_id: appId } = hook;
@@ -173,23 +160,23 @@ export class GitHooks {
       if (!push.isSigned) this.#strangers.tryTake(strangerOf(appId, client));
       if (this.#refused.tryTake(appId)) {
         const refused = { ...base, verdict: "refused", reason: push.reason } as const;
-        await this.#parts.db.transaction().execute((tx) => addDelivery(tx, refused));
+        await this.#parts.db.transaction().execute((tx) => store.addDelivery(tx, refused));
       }
       throw new Fault(push.isSigned ? "malformed" : "unauthorized", `Refused: ${push.reason}.`);
     }
     this.#deliveries.take(appId);
     const delivery = await this.#parts.db.transaction().execute(async (tx) => {
-      const app = await readPushedApp(tx, appId);
+      const app = await store.readPushedApp(tx, appId);
       if (app === undefined) throw noSuchApp(appId);
-      const pushed = pushedApp(app);
+      const pushed = store.pushedApp(app);
       const { update, isOwn, isForeign, ...judgement } = judgePush(pushed, { event: found.event, ...push });
-      const { row } = await addDelivery(tx, {
+      const delivered = await store.addDelivery(tx, {
         ...{ ...base, delivery_key: found.deliveryKey },
         ...columnsOf(pushed, judgement, update),
       });
       // After the delivery, which locks the app: a change of the app locks in that order, too.
-      if (isOwn || isForeign) await noteReceived(tx, appId, isOwn);
-      return row;
+      if (isOwn || isForeign) await store.noteReceived(tx, appId, isOwn);
+      return delivered;
     });
     this.#parts.onDelivery();
     return delivery;
@@ -199,8 +186,8 @@ export class GitHooks {
     if (!(await hasApp(this.#parts.db, projectId, appId))) throw noSuchApp(appId);
   }
 
-  async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<PushedAppRow> {
-    const app = await readPushedApp(tx, appId, { isLocked: true });
+  async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<store.PushedAppRow> {
+    const app = await store.readPushedApp(tx, appId, { isLocked: true });
     if (app === undefined || app.project_id !== projectId) throw noSuchApp(appId);
     return app;
   }
@@ -225,7 +212,7 @@ function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUp
 }
 
 /** What is kept of the push. */
-function updateOf({ ref, before_sha, commit_sha, message, author }: GitDeliveryRow): RefUpdate | null {
+function updateOf({ ref, before_sha, commit_sha, message, author }: store.GitDeliveryRow): RefUpdate | null {
   if (ref === null) return null;
   return { ...{ ref, before: before_sha, after: commit_sha, message, author }, files: [], isComplete: false };
 }

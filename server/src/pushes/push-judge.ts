@@ -1,7 +1,6 @@
 // Gives waiting deliveries their verdicts: asks git for the newest commit of the branch, and starts at most one build for
 // all deliveries of an app. Apps do not wait for each other; a lost nudge only costs time.
-import type { Actor } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type Actor } from "#audit/record.ts";
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Checked } from "#deploy/checked.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
@@ -13,15 +12,7 @@ import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { areTouched, judgeApp, judgeHead, type BranchHead, type Judgement } from "./judge.ts";
-import {
-  decideDeliveries,
-  pushedApp,
-  putHead,
-  readPushedApp,
-  waitingDeliveries,
-  type GitDeliveryRow,
-  type PushedAppRow,
-} from "./push-store.ts";
+import * as store from "./push-store.ts";
 
 export type PushJudgeParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
@@ -32,7 +23,7 @@ export type PushJudgeParts = Pick<Foundation, "db" | "clock" | "log"> & {
 /** The newest commit of a branch; `same` as in `areTouched`. */
 type Head = BranchHead & { readonly author: string; readonly same: string | null };
 /** Deliveries of one app, and its row before git was asked. */
-type Case = { readonly row: PushedAppRow; readonly deliveries: readonly GitDeliveryRow[] };
+type Case = { readonly row: store.PushedAppRow; readonly deliveries: readonly store.GitDeliveryRow[] };
 
 /** Apps whose branches are read at the same time. */
 const appsMax = 8;
@@ -66,7 +57,7 @@ export class PushJudge {
   }
 
   async #turn(): Promise<void> {
-    const waiting = Map.groupBy(await waitingDeliveries(this.#parts.db, waitingMax), (row) => row.app_id);
+    const waiting = Map.groupBy(await store.waitingDeliveries(this.#parts.db, waitingMax), (row) => row.app_id);
     for (const [appId, deliveries] of waiting) {
       if (this.#running.size >= appsMax) return;
       if (!this.#running.has(appId)) this.#running.set(appId, this.#judge(appId, deliveries));
@@ -74,13 +65,13 @@ export class PushJudge {
   }
 
   /** Never rejects. What has no verdict after it is tried again by the loop. */
-  async #judge(appId: AppId, deliveries: readonly GitDeliveryRow[]): Promise<void> {
+  async #judge(appId: AppId, deliveries: readonly store.GitDeliveryRow[]): Promise<void> {
     const { db, log } = this.#parts;
     try {
-      const row = await readPushedApp(db, appId);
+      const row = await store.readPushedApp(db, appId);
       if (row === undefined) return;
       const one = { row, deliveries };
-      const head = judgeApp(pushedApp(row)) === null ? await this.#readHead(one) : null;
+      const head = judgeApp(store.pushedApp(row)) === null ? await this.#readHead(one) : null;
       await this.#decide(one, head);
       this.loop.nudge();
     } catch (error) {
@@ -94,14 +85,14 @@ export class PushJudge {
   async #readHead({ row, deliveries }: Case): Promise<Checked<Head>> {
     const { db, remote } = this.#parts;
     const { signal } = this.#stopping;
-    const { gitRepo, gitBranch, gitPath } = pushedApp(row);
+    const { gitRepo, gitBranch, gitPath } = store.pushedApp(row);
     const repository = { projectId: row.project_id, gitRepo };
     const heads = await this.#patiently(() => remote.heads(repository, [gitBranch], signal));
     if (!heads.ok) return heads;
     const commit = heads.value.get(gitBranch);
     if (commit === undefined) return { ok: false, reason: `${gitRepo} has no branch ${gitBranch}` };
     // A build may have read its commit since.
-    const { built_sha: builtCommit, seen_sha, same_sha } = (await readPushedApp(db, row.id)) ?? row;
+    const { built_sha: builtCommit, seen_sha, same_sha } = (await store.readPushedApp(db, row.id)) ?? row;
     const same = same_sha ?? builtCommit;
     const isReplay = deliveries.some((one) => one.replay_of !== null);
     const isSeen = !isReplay && (commit === seen_sha || commit === builtCommit);
@@ -130,21 +121,21 @@ export class PushJudge {
   /** Writes verdict, build and audit row in one transaction; nothing when the app's settings have changed meanwhile. */
   async #decide({ row, deliveries }: Case, head: Checked<Head> | null): Promise<void> {
     const { db } = this.#parts;
-    const before = pushedApp(row);
+    const before = store.pushedApp(row);
     const everyId = deliveries.map(({ id }) => id);
     try {
       await db.transaction().execute(async (tx) => {
-        const locked = await readPushedApp(tx, row.id, { isLocked: true });
+        const locked = await store.readPushedApp(tx, row.id, { isLocked: true });
         if (locked === undefined) return;
-        const app = pushedApp(locked);
+        const app = store.pushedApp(locked);
         const isSame = (["gitRepo", "gitBranch", "gitPath", "isStopped"] as const).every(
           (name) => app[name] === before[name],
         );
         if (!isSame) return;
         const off = judgeApp(app);
-        if (off !== null) return await decideDeliveries(tx, everyId, off);
+        if (off !== null) return await store.decideDeliveries(tx, everyId, off);
         if (head === null) return;
-        if (!head.ok) return await decideDeliveries(tx, everyId, { verdict: "failed", reason: head.reason });
+        if (!head.ok) return await store.decideDeliveries(tx, everyId, { verdict: "failed", reason: head.reason });
         const judgement = judgeHead(app, head.value);
         await this.#apply(tx, { row: locked, deliveries }, { judgement, head: head.value });
       });
@@ -152,7 +143,7 @@ export class PushJudge {
       if (!(error instanceof Fault)) throw error;
       // The build was refused: the plan does not allow it, or too many are waiting.
       const reason = error.message;
-      await db.transaction().execute((tx) => decideDeliveries(tx, everyId, { verdict: "failed", reason }));
+      await db.transaction().execute((tx) => store.decideDeliveries(tx, everyId, { verdict: "failed", reason }));
     }
   }
 
@@ -163,21 +154,30 @@ export class PushJudge {
     const chosen = deliveries.findLast((one) => one.commit_sha === commit) ?? deliveries.at(-1);
     const others = deliveries.flatMap((one) => (one === chosen ? [] : [one.id]));
     const buildId = judgement.verdict === "built" ? await this.#build(tx, row, { chosen, head }) : undefined;
-    if (chosen !== undefined) await decideDeliveries(tx, [chosen.id], { ...judgement, buildId });
-    await decideDeliveries(tx, others, { verdict: "ignored", reason: `${commit.slice(0, 7)} is newer` });
+    if (chosen !== undefined) await store.decideDeliveries(tx, [chosen.id], { ...judgement, buildId });
+    await store.decideDeliveries(tx, others, { verdict: "ignored", reason: `${commit.slice(0, 7)} is newer` });
     const isFolderSame = buildId !== undefined || head.isTouched === false;
     const same = isFolderSame ? commit : head.same;
     if (!head.isSeen) {
-      await putHead(tx, { app_id: row.id, branch: pushedApp(row).gitBranch, seen_sha: commit, same_sha: same });
+      await store.putHead(tx, {
+        app_id: row.id,
+        branch: store.pushedApp(row).gitBranch,
+        seen_sha: commit,
+        same_sha: same,
+      });
     }
   }
 
-  async #build(tx: Tx, row: PushedAppRow, { chosen, head }: { chosen: GitDeliveryRow | undefined; head: Head }) {
+  async #build(
+    tx: Tx,
+    row: store.PushedAppRow,
+    { chosen, head }: { chosen: store.GitDeliveryRow | undefined; head: Head },
+  ) {
     const { commit, message, author } = head;
     const name = author.replace(/ *<.*>$/, "");
     const pusher: Actor = { type: "platform", id: null, name: name === "" ? "git push" : `git push of ${name}` };
     const by = (chosen?.replayed_by as Actor | null | undefined) ?? pusher;
-    const { gitBranch: branch } = pushedApp(row);
+    const { gitBranch: branch } = store.pushedApp(row);
     const { buildId } = await this.#parts.builds.receiveBuild(tx, {
       ...{ projectId: row.project_id, appId: row.id, cause: "push", by, isRunningSuperseded: true },
       ...{ commit, branch, message, author },

@@ -1,20 +1,22 @@
-// Queries on the apps that are pushed to, on hook addresses, on deliveries of push events, and on the newest commits of branches.
+// Queries on the apps that are pushed to, on hook addresses, on deliveries of push events, on the newest
+// commits of branches, and on the statuses of commits.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import type { GitVerdict } from "@slipway/contract/words.ts";
+import type { BuildState, GitHostKind, GitVerdict } from "@slipway/contract/words.ts";
 import { requestedSource } from "#apps/settings.ts";
 import { checkFolder } from "#deploy/sources/git-url.ts";
-import type { AppId, BuildId, GitDeliveryId } from "#lib/ids.ts";
+import type { AppId, BuildId, GitDeliveryId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import type { AppsTable, GitDeliveriesTable, GitHeadsTable, GitHooksTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import type { PushedApp } from "./judge.ts";
+import type { StatusState } from "./status-request.ts";
 
-export type HookRow = Selectable<GitHooksTable>;
-export type GitDeliveryRow = Selectable<GitDeliveriesTable>;
-export type HeadRow = Selectable<GitHeadsTable>;
+export type HookRow = Selectable<Tables["git_hooks"]>;
+export type GitDeliveryRow = Selectable<Tables["git_deliveries"]>;
+export type HeadRow = Selectable<Tables["git_heads"]>;
 /** The columns of an app that decide about pushes, and what was seen and built of its branch so far. */
 export type PushedAppRow = Pick<
-  Selectable<AppsTable>,
+  Selectable<Tables["apps"]>,
   "id" | "project_id" | "name" | "request" | "stopped_at" | "auto_deploy_paused_reason"
 > & {
   /** The branch of the latest build; it counts when nobody has set one. */
@@ -119,8 +121,8 @@ export async function noteReceived(tx: Tx, appId: AppId, isOwn: boolean): Promis
 /** Adds a delivery, unless its app has one with its key; returns the row that is there then. */
 export async function addDelivery(
   tx: Tx,
-  delivery: Omit<Insertable<GitDeliveriesTable>, "decided_at">,
-): Promise<{ readonly row: GitDeliveryRow; readonly isNew: boolean }> {
+  delivery: Omit<Insertable<Tables["git_deliveries"]>, "decided_at">,
+): Promise<GitDeliveryRow> {
   const { app_id: appId, delivery_key: key = null, verdict } = delivery;
   const row = await tx
     .insertInto("git_deliveries")
@@ -130,7 +132,7 @@ export async function addDelivery(
     .executeTakeFirst();
   if (row === undefined) {
     const all = tx.selectFrom("git_deliveries").selectAll().where("app_id", "=", appId);
-    return { row: await all.where("delivery_key", "=", key).executeTakeFirstOrThrow(), isNew: false };
+    return await all.where("delivery_key", "=", key).executeTakeFirstOrThrow();
   }
   await tx
     .deleteFrom("git_deliveries")
@@ -145,7 +147,7 @@ export async function addDelivery(
         .limit(1),
     )
     .execute();
-  return { row, isNew: true };
+  return row;
 }
 
 /** Deliveries of an app, newest first, at most `limit`; `before`: only those with a lower number. No locks. */
@@ -213,5 +215,59 @@ export async function putHead(tx: Tx, head: HeadRow): Promise<void> {
     .insertInto("git_heads")
     .values(head)
     .onConflict((conflict) => conflict.column("app_id").doUpdateSet(changed))
+    .execute();
+}
+
+/** A build of a push, and what its host knows. */
+export type UnreportedBuild = {
+  readonly id: GitDeliveryId;
+  readonly host: GitHostKind | null;
+  readonly reported: StatusState | null;
+  readonly reportTries: number;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly appName: string;
+  readonly buildId: BuildId;
+  readonly number: number;
+  readonly status: BuildState;
+  readonly reason: string | null;
+  readonly commit: string;
+  readonly gitRepo: string;
+};
+
+/** Builds whose state is to be told now, the longest due first. No locks: only one platform works on a database. */
+export async function unreportedBuilds(db: Db, limit: number): Promise<UnreportedBuild[]> {
+  const { rows } = await sql<UnreportedBuild>`
+    select delivery.id, delivery.host, delivery.reported, delivery.report_tries as "reportTries",
+           build.project_id as "projectId", build.app_id as "appId", app.name as "appName", build.id as "buildId",
+           build.number, build.status, build.reason, build.commit_sha as commit, build.request ->> 'gitRepo' as "gitRepo"
+      from git_deliveries delivery
+      join builds build on build.id = delivery.build_id
+      join apps app on app.id = build.app_id
+     where delivery.report_at <= clock_timestamp()
+       and delivery.reported is distinct from
+           case when build.ended_at is null then 'pending' when build.status in ('success', 'cancelled') then build.status
+                else 'failure' end
+     order by delivery.report_at limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Notes what the host was told, or why not; after the last one there is nothing more to tell. */
+export async function noteReport(
+  db: Db,
+  id: GitDeliveryId,
+  note: {
+    readonly reported: StatusState | null;
+    readonly isLast: boolean;
+    readonly failure?: string | null;
+    readonly tries?: number;
+    readonly retryAt?: Date;
+  },
+): Promise<void> {
+  const { reported, isLast, failure = null, tries = 0, retryAt = sql<Date>`clock_timestamp()` } = note;
+  await db
+    .updateTable("git_deliveries")
+    .set({ reported, report_failure: failure, report_tries: tries, report_at: isLast ? null : retryAt })
+    .where("id", "=", id)
     .execute();
 }

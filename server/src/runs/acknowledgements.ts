@@ -3,15 +3,12 @@
 import { formatAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import { Batcher } from "#lib/batcher.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { HeldId } from "./held-id.ts";
 
-export type AcknowledgementsOptions = {
+export type AcknowledgementsOptions = Pick<Foundation, "clock" | "log"> & {
   /** Sends a batch to one replica; rejects on failure. Has its own deadline. */
   readonly send: (address: Address, heldIds: readonly HeldId[]) => Promise<void>;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** The maximum batch size of one request. */

@@ -2,7 +2,7 @@
 import { sql, type RawBuilder } from "kysely";
 import { must } from "#lib/assert.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { isDead } from "./run-list-store.ts";
 
 /** Selects dead runs of an app. Excludes those that end after `before`, so that a run that fails again is not taken twice. */
@@ -44,12 +44,11 @@ export async function redriveSome(tx: Tx, wanted: DeadWanted): Promise<number> {
 
 /** Deletes the requests of dead runs, oldest first; returns how many. Skips locked rows. */
 export async function purgeSome(tx: Tx, wanted: DeadWanted): Promise<number> {
-  const result = await sql`
+  return await changeRows(tx)`
     with dead as (${someDead(wanted)}),
          deleted as (delete from run_requests using dead where run_id = dead.id)
     update runs set request_deleted_at = clock_timestamp(), webhook_secret_sealed = null
-      from dead where runs.id = dead.id`.execute(tx);
-  return Number(result.numAffectedRows ?? 0n);
+      from dead where runs.id = dead.id`;
 }
 
 function someDead({ appId, status, before, limit }: DeadWanted): RawBuilder<unknown> {
@@ -88,12 +87,11 @@ export async function deleteOldRequests(
   db: Db,
   { before, limit }: { readonly before: Date; readonly limit: number },
 ): Promise<number> {
-  const result = await sql`
+  return await changeRows(db)`
     with old as (
       select id from runs where ${isDead} and ended_at < ${before} order by ended_at limit ${limit}
          for update skip locked
     ), deleted as (delete from run_requests using old where run_id = old.id)
     update runs set request_deleted_at = clock_timestamp(), webhook_secret_sealed = null
-      from old where runs.id = old.id`.execute(db);
-  return Number(result.numAffectedRows ?? 0n);
+      from old where runs.id = old.id`;
 }

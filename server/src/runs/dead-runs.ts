@@ -1,7 +1,6 @@
 // Acts on dead runs: redrives one or all of them, or deletes their kept requests. Redriving creates a new run from an old
 // one, which keeps its final state and refers to the new one.
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newRunId, type AppId, type ProjectId, type RunId } from "#lib/ids.ts";

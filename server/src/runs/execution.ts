@@ -1,11 +1,10 @@
 // One attempt of a run: sends its call like a plain call, records the start before anything is sent, and writes the end
 // before it lets go of the run. Once it holds a slot, it repeats no check.
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
 import { heldIdOf, heldLineOf, heldStartMax, type HeldId } from "./held-id.ts";
 import type { AnswerReservation, AnswerMemory } from "./answer-memory.ts";
@@ -14,7 +13,7 @@ import type { RunWork } from "./run-store.ts";
 import type { RunSettlement } from "./settlement.ts";
 
 /** The parts that all executions share. */
-export type ExecutionParts = {
+export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
   readonly proxy: Pick<Proxy, "run" | "hold">;
   readonly heldRuns: Pick<HeldRuns, "attach" | "acknowledge" | "cancel">;
   readonly settlement: RunSettlement;
@@ -30,8 +29,8 @@ export type ExecutionParts = {
   readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
   /** Why the replica has ended, on which the run's call broke off; null when it does not within a moment. Never rejects. */
   readonly whyBrokenOff: (replicaId: ReadyReplica["replicaId"], runId: RunWork["runId"]) => Promise<string | null>;
-  readonly clock: Clock;
-  readonly log: Log;
+  /** True when the replica ends to make way for another one. */
+  readonly isReclaimed: (replicaId: ReadyReplica["replicaId"]) => boolean;
   readonly onLetGo: OnLetGo;
 };
 
@@ -177,7 +176,9 @@ export class Execution implements ActiveRun, RunWatcher {
       if (this.#isAbandoned) return;
       if (replica !== null && this.#isKept && isTimeout(ending)) await heldRuns.cancel(replica.address, this.#heldId);
       const attempt = this.work.attempt + (replica !== null || isStartFault(ending) ? 1 : 0);
-      const isWritten = await settlement.end(this.work, ending, { attempt, isCancelled: this.#isCancelled });
+      const isReclaimed = replica !== null && this.#parts.isReclaimed(replica.replicaId);
+      const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
+      const isWritten = await settlement.end(this.work, ending, judged);
       if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, this.#heldId);
     } finally {
       this.#answer.leave();

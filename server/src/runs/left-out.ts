@@ -2,9 +2,9 @@
 // many are missing. A count is stored once, even when the write is retried.
 import { randomUUID } from "node:crypto";
 import { Batcher } from "#lib/batcher.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** The number of unrecorded calls of an app. */
 export type LeftOutCalls = {
@@ -17,10 +17,8 @@ export type LeftOutCalls = {
   readonly latestAt: number;
 };
 
-export type LeftOutOptions = {
+export type LeftOutOptions = Pick<Foundation, "clock" | "log"> & {
   readonly writeLeftOut: (rows: readonly LeftOutCalls[]) => Promise<void>;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 type Call = { readonly projectId: ProjectId; readonly appId: AppId; readonly receivedAt: number };

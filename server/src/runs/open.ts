@@ -30,7 +30,7 @@ type Parts = Foundation & {
   readonly proxy: Proxy;
   readonly routes: Routes;
   readonly webhooks: Webhooks;
-  readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff">;
+  readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff" | "isReclaimed">;
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
 };
@@ -63,10 +63,7 @@ export function forwardingTo(
 }
 
 /** Opens the runs, which are processed once prepared and started, and their use cases for the API. */
-export function openRuns(
-  settings: RunSettings,
-  parts: Parts,
-): { readonly runs: Runs; readonly runUseCases: RunUseCases } {
+export function openRuns(settings: RunSettings, parts: Parts) {
   const { db, notifications, sealer, instanceId, clock, log, lifecycle, proxy, routes, webhooks, onStep } = parts;
   const { resultRetentionDays, resultBytesMax, lineLength, runsAtOnce } = settings;
   const runs = new Runs({
@@ -80,6 +77,7 @@ export function openRuns(
     },
     endReplica: (replicaId) => parts.scheduler.endStuck(replicaId),
     whyBrokenOff: (replicaId, runId) => parts.scheduler.brokeOff(replicaId, runId),
+    isReclaimed: (replicaId) => parts.scheduler.isReclaimed(replicaId),
   });
   const steps = () => runRetention({ db, clock, ...settings });
   startRetention({ name: "run retention", steps, clock, log, lifecycle });

@@ -134,3 +134,15 @@ test("the reason of a failure has what the app says of it, cut to a line", () =>
   assert.equal(reasonOf('{"message":"two\\nlines\\u0000"}'), "The app answered with status 500: two lines.");
   assert.ok((reasonOf(JSON.stringify({ message: "x".repeat(5_000) })) ?? "").length < 400);
 });
+
+test("what is cut off because its replica made way for another one is tried again without using up an attempt", () => {
+  const reclaimed = { ...once, isReclaimed: true };
+  for (const ending of [failed("replica_failed"), answered(503)]) {
+    assert.equal(become(ending, reclaimed), "again in 1000, not counted");
+    assert.match(become(ending, { ...reclaimed, isCancelled: true }), /^cancelled, |^failure, 503/);
+    assert.match(become(ending, { ...reclaimed, waitsSinceMs: at.nowMs - waitMsMax }), /^failure, /);
+  }
+  assert.equal(become(answered(500), reclaimed), "failure, 500, result, 500", "the app's own failure stays one");
+  assert.equal(become(answered(200), reclaimed), "success, 200, result, 200");
+  assert.equal(become(failed("call_timeout"), reclaimed), "timeout, 504, no result, 504");
+});

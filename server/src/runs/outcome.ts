@@ -39,6 +39,8 @@ export type JudgedRun = {
   /** The time since which it could have had a replica. */
   readonly waitsSinceMs: number;
   readonly isCancelled: boolean;
+  /** Its replica ends to make way for another one. */
+  readonly isReclaimed?: boolean;
 };
 
 /** A run waits for a replica no longer than its maximum run time (docs: 12 hours). */
@@ -59,6 +61,8 @@ export function outcomeOf(
   run: JudgedRun,
   at: { readonly nowMs: number; readonly random: number },
 ): Outcome {
+  if (run.isReclaimed === true && !run.isCancelled && isCutOff(ending) && at.nowMs - run.waitsSinceMs < waitMsMax)
+    return givenBack(platformDelayMs, "Its replica made way for a protected one, so the attempt does not count.");
   switch (ending.kind) {
     case "answered":
       // An interrupted function's error is not its own answer.
@@ -71,6 +75,12 @@ export function outcomeOf(
     case "failed":
       return run.isCancelled ? cancelled : ofFailed(ending, run, at);
   }
+}
+
+/** The replica went before it had an answer of its own; cortex says 503 then. */
+function isCutOff(ending: RunEnding | Interrupted): boolean {
+  if (ending.kind === "failed") return ending.fault.code === "replica_failed";
+  return ending.kind === "answered" && ending.status === 503;
 }
 
 const cancelled: Outcome = {

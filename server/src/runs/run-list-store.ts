@@ -2,6 +2,7 @@
 // reads an index in order and at most one page, so the cost does not depend on the length of the list.
 import { sql, type RawBuilder } from "kysely";
 import type { RunState } from "@slipway/contract/words.ts";
+import { timeOfMicros } from "#audit/instant.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { isFinal } from "./run-states.ts";
@@ -153,14 +154,7 @@ function runStateIs(state: RunState | null): RawBuilder<boolean> {
 
 function isBefore(column: "accepted_at" | "received_at", from: RunCursor | null): RawBuilder<boolean> {
   if (from === null) return sql`true`;
-  return sql`(${sql.ref(column)}, id) < (${timeText(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
-}
-
-/** RFC 3339 with microseconds, which a Date cannot represent. */
-function timeText(atMicros: number): string {
-  const micros = atMicros % 1_000;
-  const text = new Date((atMicros - micros) / 1_000).toISOString();
-  return `${text.slice(0, -1)}${String(micros).padStart(3, "0")}Z`;
+  return sql`(${sql.ref(column)}, id) < (${timeOfMicros(from.atMicros)}::timestamptz, ${from.id}::uuid)`;
 }
 
 function asyncFirst(one: RunRow, other: RunRow): number {

@@ -1,8 +1,7 @@
 // The API's use cases for runs: reads them, cancels them, and handles dead ones. A run that a platform holds is not ended
 // here: the request to cancel is recorded, and the holder ends the run.
 import { sql } from "kysely";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";

@@ -3,18 +3,17 @@
 import { sql } from "kysely";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
 import type { ActiveRun } from "./active-run.ts";
+import { Admission } from "./admission.ts";
 import { Execution, type ExecutionParts } from "./execution.ts";
 import { Recovery, type RecoveryParts } from "./recovery.ts";
-import { Admission } from "./admission.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { HeldRun, RunStore, RunWork } from "./run-store.ts";
-import { WaitTimer } from "./wait-timer.ts";
 
-export type RunnerOptions = {
+export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly store: RunStore;
   readonly leases: Leases<"runs">;
   readonly leaseMs: number;
@@ -27,8 +26,6 @@ export type RunnerOptions = {
   readonly runsMax: number;
   /** The length of an app's line, which plain calls share. */
   readonly lineLengthMax: number;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly onStep: OnRunStep;
   /** Called at the takeover of a run that another process had sent to the replica; its result is called when that is over. */
   readonly onTakenOver: (runId: RunId, place: [AppId, ReplicaId] | null) => () => void;
@@ -256,5 +253,31 @@ export class Runner {
       run.begin();
     }
     if (claimed.length === takenOverMax) this.#reaping.nudge();
+  }
+}
+
+/**
+ * Tracks how long a run has waited for a replica, which is limited: time while its app was stopped or no platform was running
+ * does not count. Knows only the stops reported to it; created when the platform starts.
+ */
+class WaitTimer {
+  readonly #clock: Pick<Clock, "now">;
+  readonly #startedMs: number;
+  /** When a stop last made runs of an app wait. Has at most one entry per app. */
+  readonly #stoppedMs = new Map<AppId, number>();
+
+  constructor(clock: Pick<Clock, "now">) {
+    this.#clock = clock;
+    this.#startedMs = clock.now();
+  }
+
+  /** The app is stopped, and has runs. */
+  isStopped(appId: AppId): void {
+    this.#stoppedMs.set(appId, this.#clock.now());
+  }
+
+  /** The time since which a run accepted at `acceptedAtMs` could have had a replica. */
+  sinceMs(appId: AppId, acceptedAtMs: number): number {
+    return Math.max(acceptedAtMs, this.#startedMs, this.#stoppedMs.get(appId) ?? acceptedAtMs);
   }
 }

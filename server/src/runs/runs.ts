@@ -33,6 +33,7 @@ export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clo
   readonly endReplica: (replicaId: ReplicaId) => void;
   /** As in `ExecutionParts`; if omitted, no reason is known. */
   readonly whyBrokenOff?: ExecutionParts["whyBrokenOff"];
+  readonly isReclaimed?: ExecutionParts["isReclaimed"];
   /** Client for replicas that keep answers; created here by default. */
   readonly heldRuns?: Pick<HeldRuns, "attach" | "acknowledge" | "cancel" | "close">;
   readonly onStep?: OnRunStep;
@@ -78,6 +79,7 @@ export class Runs implements AsyncAccept {
       // A quarter of a lease is left for the request to the replica.
       execution: {
         ...{ ...common, proxy, whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)) },
+        isReclaimed: options.isReclaimed ?? (() => false),
         answerMemory: new AnswerMemory({ answerBytesMax }),
         startMsMax: (leaseMs * 3) / 4,
       },

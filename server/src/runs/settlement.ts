@@ -9,7 +9,7 @@ import type { RunEnding } from "#proxy/run-call.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { NewDelivery } from "#webhooks/delivery.ts";
 import type { Outbox } from "#webhooks/outbox.ts";
-import { outcomeOf, type Answer, type Interrupted, type Outcome } from "./outcome.ts";
+import { outcomeOf, type Answer, type Interrupted, type JudgedRun, type Outcome } from "./outcome.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { RunEnd, RunReturn, RunStart, RunStore, RunWork } from "./run-store.ts";
 
@@ -84,7 +84,7 @@ export class RunSettlement {
   async end(
     work: RunWork,
     ending: RunEnding | Interrupted,
-    of: { readonly attempt: number; readonly isCancelled: boolean },
+    of: Pick<JudgedRun, "attempt" | "isCancelled" | "isReclaimed">,
   ): Promise<boolean> {
     const { retriesMax, waitsSinceMs } = work;
     const { clock, log } = this.#options;

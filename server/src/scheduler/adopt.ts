@@ -82,7 +82,10 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   if (replica === undefined) return;
   if (owned === undefined) {
     // The time of exit is unknown: usage counts up to the last moment when it certainly ran.
-    runner.ended(replica, { reason: "It ended while the platform was away.", exitCode: null, at: row.lastKnownAt });
+    const reason = "It ended while the platform was away.";
+    // It may have been killed with the platform before the driver had started it.
+    const hasNoRoom = row.startedAt === null;
+    runner.ended(replica, { reason, exitCode: null, at: row.lastKnownAt, hasNoRoom });
     return;
   }
   if (owned.state === "exited") {

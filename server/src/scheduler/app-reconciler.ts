@@ -1,29 +1,31 @@
 // Reconciles one app: reads its route, demand and replicas, decides how many there should be, starts or ends the
 // difference, and publishes the result to the proxy. Never waits.
-import type { Driver } from "#drivers/driver.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
 import { neverFits } from "./allowance.ts";
 import { waitReason, type AppState, type RouteSource, type SchedulerRoute, type ServedRelease } from "./app-state.ts";
+import type { CapacityLine } from "./capacity-line.ts";
 import type { Counters } from "./counters.ts";
 import { decide, newHistory } from "./decide.ts";
 import type { DemandSource } from "./demand.ts";
 import { plan, planExchange, planLeaving, type ReplicaPlan, type PlannedReplica } from "./plan.ts";
 import { ProjectLimits, type ProjectLimitsParts } from "./project-limits.ts";
 import type { Replica, ReplicaEnd } from "./replica.ts";
-import { chooseCompute, gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
+import { gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
-import { currentStarts, isOf, isServing, isStarting, viewOf, type ReleaseService } from "./served-releases.ts";
+import {
+  currentStarts,
+  failureKind,
+  isOf,
+  isServing,
+  isStarting,
+  startsMax,
+  viewOf,
+  type ReleaseService,
+} from "./served-releases.ts";
 import { countWhileMoving, divide } from "./shares.ts";
 import type { Utilization } from "./utilization.ts";
-import {
-  recordFailure,
-  settledMs,
-  shownFailure,
-  startsAllowed,
-  type Failure,
-  type StartRecord,
-} from "./start-record.ts";
+import { recordFailure, shownFailure, type Failure, type StartRecord } from "./start-record.ts";
 
 export type ReconcilerParts = ProjectLimitsParts & {
   readonly routes: RouteSource;
@@ -34,13 +36,10 @@ export type ReconcilerParts = ProjectLimitsParts & {
 };
 
 export type ReconcileOptions = {
-  readonly driver: Pick<Driver, "capacity" | "capabilities">;
+  readonly line: CapacityLine;
   /** Schedules another turn for the app after `afterMs`. */
   readonly again: (appId: AppId, afterMs: number) => void;
 };
-
-/** Maximum number of an app's starts that the driver has not answered; the rest of a burst follows as answers arrive. */
-const creatingMax = 16;
 
 /** A release that takes calls, in one turn. */
 type Served = {
@@ -86,7 +85,7 @@ export class AppReconciler {
   onEnd(replica: Replica, end: ReplicaEnd, stateBefore: ReplicaState): void {
     const { clock, counters, routes } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const kind = failureKind(replica, stateBefore, nowMs);
+    const kind = failureKind(replica, end, { stateBefore, nowMs });
     if (replica.endOrder === null && stateBefore === "ready") counters.crashes++;
     if (kind === undefined) return;
     if (kind !== "crashed") counters.startFailures++;
@@ -242,26 +241,42 @@ export class AppReconciler {
     const { settings } = release;
     const nowMs = this.#parts.clock.monotonicMs();
     const planned = this.#planned(replicas, route);
-    const allowed = choice.ok ? startsMax(starts, replicas, nowMs) : 0;
+    const allowed = choice.ok || choice.isFull ? startsMax(starts, replicas, nowMs) : 0;
     const next = plan({
       ...{ replicas: planned, desired, nowMs },
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
       // While calls move to another release, the cooldown of the need is enough.
       cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,
     });
-    const wanted = { ...next, gpusEach: choice.ok ? gpuCountOf(settings, choice.compute) : 0 };
+    const [firstType = "CPU"] = settings.compute;
+    const wanted = { ...next, gpusEach: gpuCountOf(settings, choice.ok ? choice.compute : firstType) };
     const within = this.#room.within(wanted, { ...route, live: release, isWaiting });
     const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
     const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
     this.#carryOut((exchange ?? within).drains);
-    const compute = choice.ok ? choice.compute : "";
-    for (let count = 0; count < (exchange ?? within).starts; count++) {
+    const full = this.#start(route, release, (exchange ?? within).starts);
+    const isDraining = this.#parts.fleet.ofApp(route.appId).some(({ state }) => state === "draining");
+    // What a restart replaces may have the very capacity that its replacement needs.
+    if (full !== undefined && !isDraining) this.#carryOut(planExchange(planned)?.drains ?? []);
+    return full ?? within.heldBack;
+  }
+
+  /** Starts as many as fit into the pools; returns why not all did, and waits in line then. */
+  #start({ projectId, appId }: SchedulerRoute, release: ServedRelease, count: number): string | undefined {
+    const { line } = this.#options;
+    const { releaseId, buildId, settings } = release;
+    const wanted = { projectId, appId, releaseId, buildId, settings };
+    for (let started = 0; started < count; started++) {
+      const choice = line.choose(wanted);
+      if (!choice.ok) {
+        line.wait(wanted, started > 0);
+        return choice.reason;
+      }
       const deadlineMs = settings.deploymentInitializationTimeout * 1000;
-      const { projectId, appId } = route;
-      const { releaseId, buildId } = release;
-      this.#parts.runner.start({ projectId, appId, releaseId, buildId, settings }, { compute, deadlineMs });
+      this.#parts.runner.start(wanted, { request: choice.request, ahead: line.ahead(wanted), deadlineMs });
     }
-    return !choice.ok && choice.isFull ? choice.reason : within.heldBack;
+    line.leave(releaseId);
+    return undefined;
   }
 
   /** How many replicas may start while the app has replicas of several releases. */
@@ -281,8 +296,8 @@ export class AppReconciler {
   /**
    * The compute type of new replicas, or why there can be none: it is unavailable, or one replica exceeds the project's limits.
    */
-  #choose({ projectId }: SchedulerRoute, { settings }: ServedRelease): ComputeChoice {
-    const choice = chooseCompute(settings, this.#options.driver);
+  #choose({ projectId, appId }: SchedulerRoute, { releaseId, settings }: ServedRelease): ComputeChoice {
+    const choice = this.#options.line.choose({ appId, releaseId, settings });
     if (!choice.ok) return choice;
     const limits = this.#parts.allowance.limitsOf(projectId);
     const reason = neverFits(limits, gpuCountOf(settings, choice.compute));
@@ -367,20 +382,4 @@ function failureOf(choice: ComputeChoice): StartFailure | undefined {
 
 function isWanted({ state }: Replica): boolean {
   return state === "starting" || state === "ready";
-}
-
-/** How many starts may be added now, considering failures and starts that the driver has not answered. */
-function startsMax(starts: StartRecord | undefined, own: readonly Replica[], nowMs: number): number {
-  const starting = own.filter((replica) => replica.state === "starting");
-  const creating = starting.filter((replica) => replica.isCreating).length;
-  return startsAllowed(starts, { nowMs, starting: starting.length, max: Math.max(0, creatingMax - creating) });
-}
-
-/** The kind of failed start that an exit represents; undefined when it represents none. */
-function failureKind(replica: Replica, stateBefore: ReplicaState, nowMs: number): Failure["kind"] | undefined {
-  if (replica.endOrder?.kind === "timeout") return "timeout";
-  if (replica.endOrder !== null) return undefined;
-  if (stateBefore === "starting") return "exited";
-  const livedMs = replica.readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - replica.readyAtMs;
-  return stateBefore === "ready" && livedMs < settledMs ? "crashed" : undefined;
 }

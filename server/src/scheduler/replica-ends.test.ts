@@ -47,7 +47,7 @@ test("a call that broke off before the end, one at the end, and one after its li
 test("a call that broke off on a replica that goes on has no reason, and nothing of its later end", async () => {
   const { clock, assigned, replicaOf, ends } = stage();
   const reason = ends.brokeOff(replicaId, newRunId());
-  await clock.advance(2_001);
+  await clock.advance(5_001);
   assert.equal(await reason, null);
   ends.ended(replicaId, end.reason);
   await ends.tell(replicaOf(null), end);

@@ -17,8 +17,8 @@ export interface LineStore {
   assignLast(replicaId: ReplicaId, given: { readonly since: number; readonly runIds: readonly RunId[] }): Promise<void>;
 }
 
-/** An exit is known within milliseconds, on a busy machine within a second. */
-const endWaitMs = 2_000;
+/** An exit is known within milliseconds, on a busy machine within a second, in a container there within a few. */
+const endWaitMs = 5_000;
 const replicasMax = 1_000;
 /** Runs per replica that get its last lines. */
 const runsMax = 1_000;
@@ -30,7 +30,7 @@ export class ReplicaEnds {
   readonly #parts: { readonly lines: LineStore; readonly clock: Clock; readonly log: Log };
   readonly #replicas = new LruMap<
     ReplicaId,
-    { readonly runs: Set<RunId>; readonly end: PromiseWithResolvers<string>; isTold: boolean }
+    { readonly runs: Set<RunId>; readonly end: PromiseWithResolvers<string>; isTold: boolean; isReclaimed: boolean }
   >(replicasMax);
 
   constructor(parts: { readonly lines: LineStore; readonly clock: Clock; readonly log: Log }) {
@@ -50,6 +50,16 @@ export class ReplicaEnds {
   /** The replica has ended; its lines may follow. */
   ended(replicaId: ReplicaId, reason: string): void {
     this.#of(replicaId).end.resolve(reason);
+  }
+
+  /** The replica ends to make way for a protected one. */
+  reclaim(replicaId: ReplicaId): void {
+    this.#of(replicaId).isReclaimed = true;
+  }
+
+  /** True when it ends, or has ended lately, to make way for a protected one. */
+  wasReclaimed(replicaId: ReplicaId): boolean {
+    return this.#replicas.get(replicaId)?.isReclaimed === true;
   }
 
   /** All lines of the replica are stored. Unexpected ends are told, because a crash often prints nothing. */
@@ -87,7 +97,7 @@ export class ReplicaEnds {
   #of(replicaId: ReplicaId) {
     const known = this.#replicas.get(replicaId);
     if (known !== undefined) return known;
-    const made = { runs: new Set<RunId>(), end: Promise.withResolvers<string>(), isTold: false };
+    const made = { runs: new Set<RunId>(), end: Promise.withResolvers<string>(), isTold: false, isReclaimed: false };
     this.#replicas.set(replicaId, made);
     return made;
   }

@@ -5,7 +5,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { CandidateRelease } from "#deploy/trial.ts";
 import type { Address, Driver, Resources } from "#drivers/driver.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
-import type { AppScalingTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import type { ReplicaState } from "./replica-state.ts";
 
 /** The immutable input for starting replicas. */
@@ -59,7 +59,7 @@ export type AliveRow = Pick<
  * The stored state of one app that scales or fails to start. Each of `counts` has its time in `held_until`, and the last one
  * is still valid; the other columns are of the failed starts, and null when starting works.
  */
-export type StoredScaling = Readonly<AppScalingTable>;
+export type StoredScaling = Readonly<Tables["app_scaling"]>;
 
 /** Access to rows of replicas and apps, and to releases. */
 export interface ReplicaRows {

@@ -2,19 +2,20 @@
 // decides how many there should be. Every action is idempotent.
 import { randomUUID } from "node:crypto";
 import { StartRefused, type Address, type Driver, type ReplicaEvent } from "#drivers/driver.ts";
+import type { PoolWish } from "#drivers/pools/choose-pool.ts";
+import type { PoolRequest } from "#drivers/pools/pool.ts";
 import { checksOf } from "#drivers/readiness.ts";
 import { must } from "#lib/assert.ts";
-import type { Clock } from "#lib/clock.ts";
 import { newReplicaId, type AppId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { Counters } from "./counters.ts";
 import type { Occupancy } from "./demand.ts";
 import { watchHealth } from "./health.ts";
 import type { Probe } from "./probe.ts";
 import { Replica, type Fleet, type EndOrder, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
 import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
-import { gpuCountOf, replicaRow, replicaSpec } from "./replica-spec.ts";
+import { replicaRow, replicaSpec } from "./replica-spec.ts";
 import type { RowWriter } from "./row-writer.ts";
 import { heartbeatIntervalMs } from "./heartbeat.ts";
 
@@ -35,7 +36,7 @@ export type RunnerEvents = {
 /** Whose lines a replica prints. */
 export type LineOwner = Pick<ReplicaRelease, "projectId" | "appId">;
 
-export type RunnerParts = {
+export type RunnerParts = Pick<Foundation, "clock" | "log"> & {
   readonly driver: Driver;
   readonly rows: ReplicaRows;
   readonly writer: RowWriter;
@@ -51,9 +52,15 @@ export type RunnerParts = {
   readonly counters: Counters;
   /** How long a replica without calls may take to exit after SIGTERM. */
   readonly exitMs: number;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly events: RunnerEvents;
+};
+
+/** `ahead`: what the start leaves to others. */
+type StartOptions = {
+  readonly request: PoolRequest;
+  readonly ahead: readonly PoolWish[];
+  readonly deadlineMs: number;
+  readonly isTrial?: boolean;
 };
 
 /** After the grace period of its calls, a replica may clean up for this long before it is killed. */
@@ -83,14 +90,14 @@ export class ReplicaRunner {
   }
 
   /** Starts a replica; events report the progress. It counts as starting when this returns. */
-  start(release: ReplicaRelease, options: { compute: string; deadlineMs: number; isTrial?: boolean }): Replica {
-    const { compute } = options;
-    const { clock, counters, fleet } = this.#parts;
+  start(release: ReplicaRelease, options: StartOptions): Replica {
+    const { request } = options;
+    const { clock, counters, driver, fleet } = this.#parts;
     const nowMs = clock.now();
     const replica = new Replica({
       replicaId: newReplicaId(release.settings.name),
       release,
-      gpus: gpuCountOf(release.settings, compute),
+      gpus: request.gpuCount,
       beganAtMs: clock.monotonicMs(),
       createdAtMs: nowMs,
       seenAtMs: nowMs,
@@ -99,11 +106,13 @@ export class ReplicaRunner {
     });
     if (replica.isTrial) replica.heldUntilMs = Number.POSITIVE_INFINITY;
     replica.isCreating = true;
+    // At once, so that nobody else gets it while the start is on its way. The driver gives it back.
+    driver.placement.hold(replica.replicaId, request, options.ahead);
     fleet.add(replica);
     counters.starts++;
     replica.deadlineMs = options.deadlineMs;
     this.watchPending(replica);
-    const creating = this.#create(replica, compute).finally(() => {
+    const creating = this.#create(replica, request).finally(() => {
       replica.isCreating = false;
       this.#creating.delete(replica);
       this.#parts.events.onChange(replica.appId);
@@ -283,15 +292,15 @@ export class ReplicaRunner {
     for (const replica of this.#parts.fleet.all()) replica.abort.abort(new Error("the platform stops"));
   }
 
-  async #create(replica: Replica, compute: string): Promise<void> {
+  async #create(replica: Replica, { compute, provider, region }: PoolRequest): Promise<void> {
     const { driver, environmentOf, writer } = this.#parts;
     const { release, replicaId, restarts, isTrial } = replica;
+    const claim = driver.placement.claims.get(replicaId);
+    const pool = driver.placement.pools.find(({ name }) => name === claim?.pool);
     const row = replicaRow(release, {
-      replicaId,
-      compute,
-      backend: driver,
-      isTrial,
-      restarts,
+      ...{ replicaId, compute, isTrial, restarts, backend: driver },
+      provider: pool?.provider ?? provider,
+      region: pool?.region ?? region,
       createdAt: replica.timeAt(replica.beganAtMs),
     });
     try {

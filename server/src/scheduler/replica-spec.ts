@@ -2,12 +2,15 @@
 import { missingCompute } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
+import type { PoolWish } from "#drivers/pools/choose-pool.ts";
+import { whyNever, wishOf } from "#drivers/pools/fit.ts";
+import type { PoolRequest } from "#drivers/pools/pool.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { NewReplicaRow, StoredRelease } from "./replica-rows.ts";
 
 export type ComputeChoice =
-  | { readonly ok: true; readonly compute: string }
+  | { readonly ok: true; readonly compute: string; readonly request: PoolRequest }
   | {
       readonly ok: false;
       /** Capacity becomes available when other replicas end. */
@@ -15,21 +18,29 @@ export type ComputeChoice =
       readonly reason: string;
     };
 
-/** The first type in the app's list with free capacity. */
+/** The first type in the app's list with free capacity, for one that `ahead` does not need. */
 export function chooseCompute(
-  settings: Pick<AppSettings, "compute" | "gpuCount" | "cpu" | "memory">,
-  driver: Pick<Driver, "capacity" | "capabilities">,
+  settings: AppSettings,
+  driver: Pick<Driver, "capacity" | "placement">,
+  ahead: readonly PoolWish[] = [],
 ): ComputeChoice {
-  const asked = settings.compute.map((type) => [type, driver.capacity(resourcesOf(settings, type))] as const);
+  const asked = wishOf(settings).map((request) => [request, driver.capacity(request, ahead)] as const);
   const [free] = asked.find(([, capacity]) => capacity === "now") ?? [];
-  if (free !== undefined) return { ok: true, compute: free };
-  const types = settings.compute.join(" or ");
-  if (asked.some(([, capacity]) => capacity === "later")) {
-    const reason = `All of the platform's ${types} is in use; a replica starts when some is free again.`;
-    return { ok: false, isFull: true, reason };
-  }
-  const reason = missingCompute(settings.compute, driver.capabilities.compute);
+  if (free !== undefined) return { ok: true, compute: free.compute, request: free };
+  if (asked.some(([, capacity]) => capacity === "later"))
+    return { ok: false, isFull: true, reason: fullReason(settings) };
+  const { pools, compute } = driver.placement;
+  const reason = whyNever(pools, settings) ?? missingCompute(settings.compute, compute);
   return { ok: false, isFull: false, reason };
+}
+
+function fullReason({ compute, provider, region }: AppSettings): string {
+  const where = [
+    ...(provider === null ? [] : [`provider ${provider}`]),
+    ...(region === null ? [] : [`region ${region}`]),
+  ];
+  const there = where.length === 0 ? "" : ` with ${where.join(" and ")}`;
+  return `All of the platform's ${compute.join(" or ")}${there} is in use; a replica starts when some is free again.`;
 }
 
 /** The driver's input for a start. */
@@ -38,10 +49,11 @@ export function replicaSpec(
   given: { replicaId: ReplicaId; compute: string; environment: Readonly<Record<string, string | Secret>> },
 ): ReplicaSpec {
   const { projectId, appId, buildId, releaseId, artifact, settings } = release;
-  const { runtime, entrypoint, port, region, provider, logLevel } = settings;
+  const { runtime, containerRuntime, entrypoint, port, region, provider, logLevel, egressCidrs } = settings;
   return {
     ...{ ...given, projectId, appId, appName: settings.name, buildId, releaseId, artifact },
-    ...{ runtime, entrypoint, port, ...resourcesOf(settings, given.compute), region, provider, logLevel },
+    ...{ runtime, containerRuntime, entrypoint, port, ...resourcesOf(settings, given.compute) },
+    ...{ region, provider, logLevel, egressCidrs },
     tier: settings.computeTier,
     storage: projectId,
     concurrency: settings.replicaConcurrency,
@@ -49,15 +61,16 @@ export function replicaSpec(
   };
 }
 
-/** The basis for computing usage. */
+type ReplicaIds = Pick<NewReplicaRow, "projectId" | "appId" | "releaseId" | "buildId">;
+
+/** The basis for computing usage; provider and region are those of the pool. */
 export function replicaRow(
   release: Omit<StoredRelease, "artifact">,
-  given: Pick<NewReplicaRow, "replicaId" | "compute" | "backend" | "isTrial" | "restarts" | "createdAt">,
+  given: Omit<NewReplicaRow, keyof Resources | keyof ReplicaIds | "computeTier"> & { readonly compute: string },
 ): NewReplicaRow {
   const { projectId, appId, releaseId, buildId, settings } = release;
-  const { computeTier, provider, region } = settings;
-  const ofSettings = { ...resourcesOf(settings, given.compute), computeTier, provider, region };
-  return { ...given, projectId, appId, releaseId, buildId, ...ofSettings };
+  const { computeTier } = settings;
+  return { ...given, projectId, appId, releaseId, buildId, ...resourcesOf(settings, given.compute), computeTier };
 }
 
 function resourcesOf(settings: Pick<AppSettings, "gpuCount" | "cpu" | "memory">, compute: string): Resources {

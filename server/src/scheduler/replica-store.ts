@@ -1,4 +1,4 @@
-// Queries on replicas and their releases.
+// Queries on replicas and their releases, and on the scheduler's state of apps that survives its process.
 import { sql } from "kysely";
 import { withDefaults } from "#apps/settings.ts";
 import { readSettings, releaseSettings } from "#apps/stored-settings.ts";
@@ -17,7 +17,6 @@ import type {
   StoredRelease,
   StoredScaling,
 } from "./replica-rows.ts";
-import { readScaling, writeScaling } from "./scaling-store.ts";
 import { statesBefore, type ReplicaState } from "./replica-state.ts";
 
 /** Rows of replicas in PostgreSQL. */
@@ -134,12 +133,27 @@ export class ReplicaStore implements ReplicaRows {
     return count;
   }
 
-  scaling(): Promise<readonly StoredScaling[]> {
-    return readScaling(this.#db);
+  /** All rows. No locks. */
+  async scaling(): Promise<readonly StoredScaling[]> {
+    return await this.#db.selectFrom("app_scaling").selectAll().execute();
   }
 
-  saveScaling(changed: readonly StoredScaling[], removed: readonly AppId[]): Promise<void> {
-    return writeScaling(this.#db, changed, removed);
+  /** Writes some rows and removes others in one statement; skips apps that no longer exist. */
+  async saveScaling(changed: readonly StoredScaling[], removed: readonly AppId[]): Promise<void> {
+    await sql`
+      with gone as (
+        delete from app_scaling where app_id = any (${removed}::text[])
+      ), given as (
+        select * from jsonb_to_recordset(${JSON.stringify(changed)}::jsonb) as given (
+          app_id text, counts integer[], held_until timestamptz[], release_id uuid, failures integer,
+          failed_at timestamptz, retry_at timestamptz, reason text, is_shown boolean)
+      )
+      insert into app_scaling (app_id, counts, held_until, release_id, failures, failed_at, retry_at, reason, is_shown)
+      select app_id, counts, held_until, release_id, failures, failed_at, retry_at, reason, is_shown
+        from given where exists (select from apps where apps.id = given.app_id) order by app_id
+      on conflict (app_id) do update set counts = excluded.counts, held_until = excluded.held_until,
+        release_id = excluded.release_id, failures = excluded.failures, failed_at = excluded.failed_at,
+        retry_at = excluded.retry_at, reason = excluded.reason, is_shown = excluded.is_shown`.execute(this.#db);
   }
 
   /** One release by its id. No locks. Rejects with `Fault("not_usable")` when its settings cannot be read. */

@@ -12,16 +12,19 @@ export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 
 /**
  * Why the platform ends a replica. `timeout`: it did not become ready in time, which counts as a failed start. `stuck`:
- * it works on something that is no longer wanted, so it gets no time to finish.
+ * it works on something that is no longer wanted, so it gets no time to finish. `reclaimed`: it makes way for a protected one.
  */
-export type EndOrder = { readonly reason: string; readonly kind: "wanted" | "timeout" | "unhealthy" | "stuck" };
+export type EndOrder = {
+  readonly reason: string;
+  readonly kind: "wanted" | "timeout" | "unhealthy" | "stuck" | "reclaimed";
+};
 
 /** How a replica ended. */
 export type ReplicaEnd = {
   readonly reason: string;
   readonly exitCode: number | null;
   readonly at: number;
-  /** It was refused for lack of capacity. */
+  /** The backend did not start it, for lack of capacity for example: that says nothing about its release. */
   readonly hasNoRoom?: boolean;
 };
 

@@ -11,12 +11,14 @@ import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
 import { everythingAllowed, type Allowance } from "./allowance.ts";
 import { AppReconciler, type ReconcilerParts } from "./app-reconciler.ts";
 import type { RouteSource } from "./app-state.ts";
+import { CapacityLine } from "./capacity-line.ts";
 import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
 import { Fleet } from "./replica.ts";
 import { ReplicaEnds, type LineStore } from "./replica-ends.ts";
 import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
+import { chooseReclaimed, reclaimedReason } from "./reclaim.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView } from "./replica-view.ts";
@@ -70,6 +72,7 @@ export class Scheduler implements TrialStarter {
   readonly #ends: ReplicaEnds;
   readonly #look: AppReconciler;
   readonly #scaling: ScalingKeeper;
+  readonly #line: CapacityLine;
   readonly #loops: readonly Loop[];
   readonly #dirty = new Set<AppId>();
   readonly #unlisten: (() => void)[] = [];
@@ -107,12 +110,14 @@ export class Scheduler implements TrialStarter {
       },
     });
     const runner = this.#runner;
-    this.#trials = new Trials({ runner, fleet, allowance, clock, driver });
+    const line = new CapacityLine({ driver, clock, onProtectedWait: () => this.#reclaim() });
+    this.#line = line;
+    this.#trials = new Trials({ runner, fleet, allowance, clock, line });
     const common = { fleet, runner, allowance, counters, clock };
     const utilization = new Utilization({ fleet, routes, driver, clock });
     const lookParts: ReconcilerParts = { ...common, routes, demand, occupancy, view, utilization };
     this.#look = new AppReconciler(lookParts, {
-      driver,
+      line,
       again: (appId, afterMs) => clock.after(afterMs, () => this.nudge(appId)),
     });
     this.#scaling = new ScalingKeeper({ rows, clock, states: this.#look.states });
@@ -135,8 +140,9 @@ export class Scheduler implements TrialStarter {
       lines: (lines) => this.#lines(lines),
     });
     this.#isRunning = true;
-    const { routes, allowance } = this.#parts;
+    const { driver, routes, allowance } = this.#parts;
     this.#unlisten.push(
+      driver.placement.onFree(() => this.#line.apps().forEach((appId) => this.nudge(appId))),
       routes.onChange((appId) => this.nudge(appId)),
       allowance?.onChange((projectId) => this.#nudgeProject(projectId)) ?? (() => undefined),
     );
@@ -194,6 +200,11 @@ export class Scheduler implements TrialStarter {
     return this.#ends.brokeOff(replicaId, runId);
   }
 
+  /** True when the replica ends, or has ended lately, to make way for a protected one: its runs are not at fault. */
+  isReclaimed(replicaId: ReplicaId): boolean {
+    return this.#ends.wasReclaimed(replicaId);
+  }
+
   /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
   waitReason(appId: AppId): string | undefined {
     return this.#look.waitReason(appId);
@@ -214,6 +225,24 @@ export class Scheduler implements TrialStarter {
   /** Number of replicas whose rows lag behind because the database does not answer. */
   get unwrittenRows(): number {
     return this.#writer.waiting;
+  }
+
+  /** Ends interruptible replicas where protected ones wait and nothing else makes way for them. */
+  #reclaim(): void {
+    const { claims, pools } = this.#parts.driver.placement;
+    const replicas = this.#fleet.all().flatMap((replica) => {
+      const { replicaId, appId, state, isTrial, beganAtMs } = replica;
+      const claim = claims.get(replicaId);
+      if (claim === undefined) return [];
+      const running = this.#parts.occupancy.running(replicaId);
+      return [{ replicaId, appId, claim, isTrial, running, beganAtMs, isDraining: state === "draining" }];
+    });
+    for (const replicaId of chooseReclaimed({ pools, replicas, waiting: this.#line.protectedWishes() })) {
+      const replica = this.#fleet.get(replicaId);
+      if (replica === undefined) continue;
+      this.#ends.reclaim(replicaId);
+      this.#runner.end(replica, { reason: reclaimedReason, kind: "reclaimed" });
+    }
   }
 
   #nudgeProject(projectId: ProjectId | null): void {

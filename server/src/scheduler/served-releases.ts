@@ -3,12 +3,16 @@
 import type { CallCounts, ReleaseCondition } from "#deploy/worse.ts";
 import type { ReleaseId } from "#lib/ids.ts";
 import type { ServedRelease } from "./app-state.ts";
-import type { Replica } from "./replica.ts";
+import type { Replica, ReplicaEnd } from "./replica.ts";
 import type { AppReplicas, StartFailure } from "./replica-view.ts";
-import { isOver, type StartRecord } from "./start-record.ts";
+import { isOver, settledMs, startsAllowed, type Failure, type StartRecord } from "./start-record.ts";
+import type { ReplicaState } from "./replica-state.ts";
 
 /** How the replicas of a release do. */
 export type ReleaseService = Omit<ReleaseCondition, keyof CallCounts>;
+
+/** Maximum number of an app's starts that the driver has not answered; the rest of a burst follows as answers arrive. */
+const creatingMax = 16;
 
 /** True when the replica belongs to the release. */
 export function isOf(replica: Replica, { releaseId }: Pick<ServedRelease, "releaseId">): boolean {
@@ -63,4 +67,25 @@ export function viewOf(given: {
     failure: hasHope ? undefined : given.failure,
     shares: weights.size < 2 ? undefined : [...weights].map(([releaseId, weight]) => ({ releaseId, weight })),
   };
+}
+
+/** How many starts may be added now, considering failures and starts that the driver has not answered. */
+export function startsMax(starts: StartRecord | undefined, own: readonly Replica[], nowMs: number): number {
+  const starting = own.filter((replica) => replica.state === "starting");
+  const creating = starting.filter((replica) => replica.isCreating).length;
+  return startsAllowed(starts, { nowMs, starting: starting.length, max: Math.max(0, creatingMax - creating) });
+}
+
+/** The kind of failed start that an exit represents; undefined when it represents none. */
+export function failureKind(
+  replica: Replica,
+  end: Pick<ReplicaEnd, "hasNoRoom">,
+  given: { readonly stateBefore: ReplicaState; readonly nowMs: number },
+): Failure["kind"] | undefined {
+  const { stateBefore, nowMs } = given;
+  if (replica.endOrder?.kind === "timeout") return "timeout";
+  if (replica.endOrder !== null) return undefined;
+  if (stateBefore === "starting") return end.hasNoRoom === true ? "no_capacity" : "exited";
+  const livedMs = replica.readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - replica.readyAtMs;
+  return stateBefore === "ready" && livedMs < settledMs ? "crashed" : undefined;
 }

@@ -47,6 +47,18 @@ test("a start that took all its time is shown at once", () => {
   assert.equal(shownFailure(failAt(undefined, 0, { kind: "timeout" }), 1)?.kind, "start_failed");
 });
 
+test("what the backend cannot take is tried again soon, never shown, and no failure of the release", () => {
+  let record = failAt(undefined, 0, { kind: "no_capacity" });
+  const waits: number[] = [];
+  for (let index = 0; index < 6; index++) {
+    waits.push(record.retryAtMs - record.failedAtMs);
+    record = failAt(record, (index + 1) * 100_000, { kind: "no_capacity" });
+  }
+  assert.deepEqual(waits, [1000, 2000, 4000, 8000, 10_000, 10_000]);
+  assert.equal(shownFailure(record, record.failedAtMs), undefined);
+  assert.equal(record.failures, 0);
+});
+
 test("the first crash of a ready replica does not delay its successor, the second does", () => {
   const first = failAt(undefined, 0, { kind: "crashed" });
   assert.equal(startsAllowed(first, { nowMs: 0, starting: 0, max: 5 }), 1);

@@ -21,11 +21,13 @@ export type Failure = {
   readonly beganAtMs: number;
   readonly atMs: number;
   readonly reason: string;
-  /** `crashed`: it was ready, but only briefly. */
-  readonly kind: "exited" | "timeout" | "crashed";
+  /** `crashed`: it was ready, but only briefly. `no_capacity`: the backend could not take it, which says nothing about the release. */
+  readonly kind: "exited" | "timeout" | "crashed" | "no_capacity";
 };
 
 const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
+/** The longest wait after starts that the backend could not take. */
+const noCapacityMsMax = 10_000;
 
 /** A replica that was ready for this long started successfully: a later exit says nothing about starting. */
 export const settledMs = 10_000;
@@ -37,15 +39,17 @@ const forgetMs = 600_000;
 export function recordFailure(record: StartRecord | undefined, failure: Failure, random: number): StartRecord {
   const before = record?.releaseId === failure.releaseId ? record : undefined;
   if (before !== undefined && failure.beganAtMs < before.failedAtMs) return before;
+  const { releaseId, atMs, reason } = failure;
+  if (failure.kind === "no_capacity") {
+    const waitedMs = before === undefined ? 0 : before.retryAtMs - before.failedAtMs;
+    const retryAtMs = atMs + Math.min(noCapacityMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
+    return { releaseId, failures: before?.failures ?? 0, failedAtMs: atMs, retryAtMs, reason, isShown: false };
+  }
   const failures = (before?.failures ?? 0) + 1;
   // The first crash after readiness is most likely caused by a call; its successor must not wait.
   const waitMs = failure.kind === "crashed" && failures === 1 ? 0 : backoffMs(policy, failures, random);
   return {
-    releaseId: failure.releaseId,
-    failures,
-    failedAtMs: failure.atMs,
-    retryAtMs: failure.atMs + waitMs,
-    reason: failure.reason,
+    ...{ releaseId, failures, failedAtMs: atMs, retryAtMs: atMs + waitMs, reason },
     // One failed start may be bad luck, and is retried while calls wait; a start that timed out is not.
     isShown: failures >= 2 || failure.kind === "timeout",
   };

@@ -1,13 +1,13 @@
 // Trial starts: one replica of a candidate release, started before the release takes traffic. A good one stays and
 // becomes the first warm replica after the promotion; a bad one is gone by the time its outcome is reported.
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
-import type { Driver, ReplicaLine } from "#drivers/driver.ts";
+import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
-import { chooseCompute, gpuCountOf } from "./replica-spec.ts";
+import type { CapacityLine } from "./capacity-line.ts";
 
 export type TrialOptions = Parameters<TrialStarter["tryRelease"]>[1];
 
@@ -27,7 +27,7 @@ type TrialParts = {
   readonly fleet: Fleet;
   readonly allowance: Allowance;
   readonly clock: Clock;
-  readonly driver: Pick<Driver, "capacity" | "capabilities">;
+  readonly line: CapacityLine;
 };
 
 /** Trials in progress. */
@@ -42,15 +42,19 @@ export class Trials {
   /** Starts one replica and returns the outcome: ready, or gone. Never rejects. */
   async run(release: ReplicaRelease, options: TrialOptions): Promise<TrialOutcome> {
     if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
-    const choice = chooseCompute(release.settings, this.#parts.driver);
+    const { line } = this.#parts;
+    const choice = line.choose(release);
+    if (!choice.ok && choice.isFull) line.wait(release);
     if (!choice.ok) return { ok: false, kind: choice.isFull ? "no_capacity" : "impossible", reason: choice.reason };
+    const ahead = line.ahead(release);
+    line.leave(release.releaseId);
     // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy at the limit.
     const limits = this.#parts.allowance.limitsOf(release.projectId);
-    const reason = neverFits(limits, gpuCountOf(release.settings, choice.compute));
+    const reason = neverFits(limits, choice.request.gpuCount);
     if (reason !== undefined) return { ok: false, kind: "impossible", reason };
     const outcome = Promise.withResolvers<TrialOutcome>();
     const replica = this.#parts.runner.start(release, {
-      compute: choice.compute,
+      ...{ request: choice.request, ahead },
       deadlineMs: options.deadlineMs,
       isTrial: true,
     });

@@ -1,7 +1,7 @@
 // Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the queries.
 // Every statement and every wait for a connection or a lock has a deadline; no statement may change append-only data. In
 // statements `clock_timestamp()` is the platform's time (database-time.ts); `now()` and column defaults are the server's.
-import { Kysely, type Transaction } from "kysely";
+import { Kysely, sql, type Transaction, type InsertObject } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -9,7 +9,6 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
-import { cutWithoutAnswer } from "./answer-deadline.ts";
 import { DatabaseCounts } from "./database-counts.ts";
 import { DatabaseTime, TimedDialect } from "./database-time.ts";
 import { takeRuntimeRole } from "./runtime-role.ts";
@@ -27,8 +26,6 @@ export type DatabaseOptions = {
   readonly log: Log;
   /** How long to wait for a server that is starting or not there yet. */
   readonly reachWaitMs?: number;
-  /** How long a statement may take. */
-  readonly statementMs?: number;
   readonly clock?: Clock;
   readonly counts?: DatabaseCounts;
 };
@@ -36,7 +33,8 @@ export type DatabaseOptions = {
 /** The first version with `unique nulls not distinct`. */
 const majorMin = 15;
 const connectWaitMs = 10_000;
-const statementMsUsually = 30_000;
+/** How long a statement may take. */
+const statementMs = 30_000;
 /** How much longer to wait for an answer after the server's own statement timeout. */
 const answerMarginMs = 5_000;
 const lockWaitMs = 10_000;
@@ -50,7 +48,7 @@ const retryPauseMs = 250;
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   const config = clientConfig(options.url);
-  const { clock = systemClock, statementMs = statementMsUsually, counts = new DatabaseCounts() } = options;
+  const { clock = systemClock, counts = new DatabaseCounts() } = options;
   const time = new DatabaseTime({ clock: steadyClock, log: options.log, ask: () => askClock(pool) });
   await checkServer(config, options, time);
   const pool = new Pool({
@@ -175,4 +173,57 @@ function mayPass(error: Error): boolean {
 function placeOf(config: ClientConfig): string {
   const { host, port, database } = new Client(config);
   return host.startsWith("/") ? `${host}, database ${database}` : `${host}:${port}/${database}`;
+}
+
+type Statement<Result> = (text: TemplateStringsArray, ...values: unknown[]) => Promise<Result>;
+
+/** Inserts the row unless one is in its way, waiting for one that is not committed; true when it was inserted. */
+export async function insertNew<Name extends keyof Tables>(
+  db: Db,
+  table: Name,
+  row: InsertObject<Tables, Name>,
+): Promise<boolean> {
+  const rows = db.insertInto(table).values(row);
+  const added = await rows.onConflict((conflict) => conflict.doNothing()).executeTakeFirst();
+  return added.numInsertedOrUpdatedRows === 1n;
+}
+
+/** Executes the statement; returns how many rows it inserted, updated or deleted. */
+export function changeRows(db: Db): Statement<number> {
+  return async (text, ...values) => Number((await sql(text, ...values).execute(db)).numAffectedRows ?? 0n);
+}
+
+/** Executes the statement; true when it changed one row, which is as many as it can. */
+export function changeOne(db: Db): Statement<boolean> {
+  return async (text, ...values) => (await changeRows(db)(text, ...values)) === 1;
+}
+
+type Query = (...given: readonly unknown[]) => unknown;
+type Callback = (...answer: readonly unknown[]) => void;
+
+/**
+ * Cuts the connection when a statement on it gets no answer within `waitMs`; the statement then fails, and its outcome is unknown.
+ * A server that hangs answers nothing, not even that a statement took too long.
+ */
+function cutWithoutAnswer(client: ClientBase, waitMs: number, clock: Clock): void {
+  // All overloads of the driver come down to this: it calls back if the last parameter is a function, and otherwise returns a
+  // promise.
+  const query = client.query.bind(client) as Query;
+  // While a statement runs, this destroys the connection instead of closing it politely.
+  const cut = (): void => void (client as ClientBase & { end(): Promise<void> }).end();
+  const bounded: Query = (...given) => {
+    const answered = clock.after(waitMs, cut);
+    const callback = given.at(-1);
+    if (typeof callback === "function") {
+      const tell: Callback = (...answer) => {
+        answered();
+        (callback as Callback)(...answer);
+      };
+      return query(...given.slice(0, -1), tell);
+    }
+    const answer = query(...given) as Promise<unknown>;
+    answer.then(answered, answered);
+    return answer;
+  };
+  client.query = bounded as ClientBase["query"];
 }

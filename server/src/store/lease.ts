@@ -5,7 +5,7 @@ import { sql, type RawBuilder } from "kysely";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
-import type { Db } from "./database.ts";
+import { changeOne, changeRows, type Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
 /** Tables with the columns id, lease_holder, lease_epoch and lease_until. */
@@ -89,9 +89,8 @@ export class Leases<Name extends LeasedTable> {
   /** Extends the lease from now; false when somebody else has it. An expired lease that nobody took is also extended. */
   async renew(lease: Lease<Name>): Promise<boolean> {
     const { db, table, leaseMs } = this.#options;
-    const result = await sql`
-      update ${sql.table(table)} set lease_until = ${untilTime(leaseMs)} where ${this.held(lease)}`.execute(db);
-    return result.numAffectedRows === 1n;
+    return await changeOne(db)`
+      update ${sql.table(table)} set lease_until = ${untilTime(leaseMs)} where ${this.held(lease)}`;
   }
 
   /**
@@ -117,10 +116,9 @@ export class Leases<Name extends LeasedTable> {
 
   /** Releases the lease, in `tx` if given; false when the lease was already lost. */
   async release(lease: Lease<Name>, tx: Db = this.#options.db): Promise<boolean> {
-    const result = await sql`
+    return await changeOne(tx)`
       update ${sql.table(this.#options.table)} set lease_holder = null, lease_until = null
-       where ${this.held(lease)}`.execute(tx);
-    return result.numAffectedRows === 1n;
+       where ${this.held(lease)}`;
   }
 
   /**
@@ -129,10 +127,9 @@ export class Leases<Name extends LeasedTable> {
    */
   async endEarlier(): Promise<number> {
     const { db, table, holder } = this.#options;
-    const result = await sql`
+    return await changeRows(db)`
       update ${sql.table(table)} set lease_until = lease_clock() - interval '1 microsecond'
-       where lease_holder = ${holder} and lease_until >= lease_clock()`.execute(db);
-    return Number(result.numAffectedRows ?? 0n);
+       where lease_holder = ${holder} and lease_until >= lease_clock()`;
   }
 
   /** Clears up to `limit` expired leases, oldest first, so that nobody holds the rows; returns the rows' ids. */

@@ -1,24 +1,29 @@
-// The simple case of retention: rows of a table with a time column.
-import { sql } from "kysely";
+// The simple cases of retention: rows of a table that a condition selects, or a time column.
+import { sql, type RawBuilder } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
-import type { Db } from "./database.ts";
+import { changeRows, type Db } from "./database.ts";
 import type { Tables } from "./tables.ts";
+
+type Batches = Pick<RemovalStep, "name" | "batchMax">;
 
 /** The step that deletes rows with a time before `before`, in no order; skips locked rows. The table has an index on the time. */
 export function olderRows<Table extends keyof Tables>(
   db: Db,
-  rows: Pick<RemovalStep, "name" | "batchMax"> & {
-    readonly table: Table;
-    readonly time: keyof Tables[Table] & string;
-    readonly before: Date;
-  },
+  rows: Batches & { readonly table: Table; readonly time: keyof Tables[Table] & string; readonly before: Date },
 ): RemovalStep {
-  const { name, batchMax, before } = rows;
-  const [table, time] = [sql.table(rows.table), sql.ref(rows.time)];
-  const remove = async (limit: number): Promise<number> => {
-    const old = sql`select ctid from ${table} where ${time} < ${before} limit ${limit} for update skip locked`;
-    const result = await sql`delete from ${table} where ctid = any(array(${old}))`.execute(db);
-    return Number(result.numAffectedRows ?? 0n);
+  return rowsWhere(db, { ...rows, which: sql`${sql.ref(rows.time)} < ${rows.before}` });
+}
+
+/** The step that deletes the rows that `which` is true of, in no order; skips locked rows. */
+export function rowsWhere(
+  db: Db,
+  rows: Batches & { readonly table: keyof Tables; readonly which: RawBuilder<unknown> },
+): RemovalStep {
+  const { name, batchMax, which } = rows;
+  const table = sql.table(rows.table);
+  const remove = (limit: number): Promise<number> => {
+    const chosen = sql`select ctid from ${table} where ${which} limit ${limit} for update skip locked`;
+    return changeRows(db)`delete from ${table} where ctid = any(array(${chosen}))`;
   };
   return { name, remove, batchMax };
 }

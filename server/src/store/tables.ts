@@ -8,826 +8,174 @@ export type Json = ColumnType<unknown, JsonText, JsonText>;
 /** Read as text, so that nothing is rounded. */
 export type Numeric = ColumnType<string, string | number, string | number>;
 
-export type AppLogsTable = {
-  id: GeneratedAlways<number>;
-  project_id: ProjectId;
-  app_id: AppId;
-  replica_id: ReplicaId;
-  run_id: RunId | null;
-  at: Date;
-  stream: "stdout" | "stderr";
-  line: string;
-  ended_run_ids: string[] | null;
-};
-
-export type AppScalingTable = {
-  app_id: AppId;
-  counts: number[];
-  held_until: Date[];
-  release_id: ReleaseId | null;
-  failures: number | null;
-  failed_at: Date | null;
-  retry_at: Date | null;
-  reason: string | null;
-  is_shown: boolean | null;
-};
-
-export type AppsTable = {
-  id: AppId;
-  project_id: ProjectId;
-  name: string;
-  request: Json;
-  config_toml: string | null;
-  docker_auth_sealed: string | null;
-  live_release_id: ReleaseId | null;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-  restarts: Generated<number>;
-  stopped_at: Date | null;
-  auto_deploy_paused_at: Date | null;
-  auto_deploy_paused_reason: string | null;
-  deleting_at: Date | null;
-  removed_at: Date | null;
-};
-
-export type AuditChainsTable = {
-  chain: string;
-};
-
-export type AuditCheckpointsTable = {
-  chain: string;
-  number: number;
-  hash: Buffer;
-  previous: number;
-  at: Date;
-  key_id: string;
-  jws: string;
-};
-
-export type AuditForwardingsTable = {
-  id: string;
-  scope: "project" | "platform";
-  chain: string;
-  url: string | null;
-  secret_sealed: string | null;
-  created_at: Generated<Date>;
-  position: number;
-  sending_through: number | null;
-  failures: Generated<number>;
-  failing_since: Date | null;
-  due_at: Generated<Date>;
-  paused_at: Date | null;
-  reason: string | null;
-  delivered_at: Date | null;
-  lease_holder: string | null;
-  lease_epoch: Generated<number>;
-  lease_until: Date | null;
-};
-
-export type AuditLinksTable = {
-  chain: string;
-  number: number;
-  entry_id: number;
-  hash: Buffer;
-};
-
-export type AuditLogTable = {
-  id: GeneratedAlways<number>;
-  project_id: ProjectId | null;
-  at: Generated<Date>;
-  action: string;
-  outcome: "success" | "failure";
-  actor_type: string;
-  actor_id: string | null;
-  actor_name: string | null;
-  resource_type: string | null;
-  resource_id: string | null;
-  resource_name: string | null;
-  request_id: string | null;
-  address: string | null;
-  user_agent: string | null;
-  changes: Json | null;
-  reason: string | null;
-};
-
-export type AuditStubsTable = {
-  chain: string;
-  number: number;
-  hash: Buffer;
-  before: Date;
-  at: Date;
-  key_id: string;
-  jws: string;
-};
-
-export type BillingAccountsTable = {
-  project_id: ProjectId;
-  currency: Generated<string>;
-  created_at: Generated<Date>;
-  postings: Generated<number>;
-  posting_due_at: Date | null;
-};
-
-export type BudgetNoticesTable = {
-  id: string;
-  project_id: ProjectId;
-  target: string;
-  kind: "mail" | "webhook";
-  content: Json;
-  created_at: Generated<Date>;
-  due_at: Generated<Date>;
-  attempts: Generated<number>;
-};
-
-export type BudgetsTable = {
-  id: string;
-  project_id: ProjectId;
-  app_id: AppId | null;
-  amount_micros: Numeric;
-  warn_percent: number[];
-  is_stop: boolean;
-  webhook_url: string | null;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-  period: string;
-  warned_percent: Generated<number>;
-  stopped_at: Date | null;
-};
-
-export type BuildLogsTable = {
-  build_id: BuildId;
-  line_number: number;
-  at: Date;
-  stage: string;
-  stream: "platform" | "stdout" | "stderr";
-  line: string;
-};
-
-export type BuildsTable = {
-  id: BuildId;
-  project_id: ProjectId;
-  app_id: AppId;
-  number: number;
-  cause: "create" | "push" | "rebuild" | "deploy" | "settings";
-  status: "pending" | "building" | "initializing" | "success" | "build_failure" | "init_failure" | "init_timeout" | "cancelled";
-  reason: string | null;
-  request: Json;
-  config_toml: string | null;
-  commit_sha: string | null;
-  settings: Json | null;
-  artifact: Json | null;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-  started_at: Date | null;
-  ended_at: Date | null;
-  cancel_requested_at: Date | null;
-  lease_holder: string | null;
-  lease_epoch: Generated<number>;
-  lease_until: Date | null;
-  environment_started_at: Date | null;
-  environment_ended_at: Date | null;
-  is_metered: Generated<boolean>;
-  branch: string | null;
-  commit_message: string | null;
-  commit_author: string | null;
-  created_by: Json | null;
-  cancel_reason: string | null;
-  fingerprint: string | null;
-  keeps_artifact: Generated<boolean>;
-};
-
-export type CallsTable = {
-  id: RunId;
-  project_id: ProjectId;
-  app_id: AppId;
-  state: "success" | "failure" | "cancelled" | "timeout";
-  method: string;
-  path: string;
-  client_address: string;
-  release_id: ReleaseId | null;
-  replica_id: ReplicaId | null;
-  status_code: number | null;
-  is_websocket: boolean;
-  webhook_endpoint: string | null;
-  received_at: Date;
-  ended_at: Date;
-  line_ms: number;
-  total_ms: number;
-  reason: string | null;
-};
-
-export type CallsLeftOutTable = {
-  id: string;
-  project_id: ProjectId;
-  app_id: AppId;
-  calls: number;
-  at: Date;
-};
-
-export type CouponApplicationsTable = {
-  id: string;
-  number: GeneratedAlways<number>;
-  project_id: string;
-  coupon_id: string;
-  created_at: Generated<Date>;
-  balance_micros: ColumnType<string, string | number | undefined, string | number>;
-  ended_at: Date | null;
-};
-
-export type CouponDrawsTable = {
-  application_id: string;
-  period: string;
-  amount_micros: Numeric;
-};
-
-export type CouponsTable = {
-  id: string;
-  number: GeneratedAlways<number>;
-  code: string;
-  name: string;
-  coupon_type: "fixed_amount" | "percentage";
-  amount_micros: Numeric | null;
-  currency: string | null;
-  rate: number | null;
-  frequency: "once" | "recurring" | "forever";
-  periods: number | null;
-  expires_at: Date | null;
-  is_reusable: boolean;
-  uses_max: number | null;
-  uses: Generated<number>;
-  created_at: Generated<Date>;
-  ended_at: Date | null;
-  plans: string[] | null;
-  is_plan_credit: Generated<boolean>;
-};
-
-export type DeviceLoginsTable = {
-  id: string;
-  device_code_hash: Buffer;
-  user_code: string;
-  state: Generated<"waiting" | "approved" | "denied">;
-  client: string;
-  address: string | null;
-  session_id: string | null;
-  created_at: Date;
-  expires_at: Date;
-};
-
-export type GitCredentialsTable = {
-  project_id: ProjectId;
-  host: string;
-  kind: "token" | "ssh_key";
-  username: string | null;
-  secret_sealed: string;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-};
-
-export type GitDeliveriesTable = {
-  id: GitDeliveryId;
-  number: GeneratedAlways<number>;
-  app_id: AppId;
-  host: "github" | "gitea" | "gitlab" | "bitbucket" | null;
-  event: string;
-  delivery_key: string | null;
-  replay_of: GitDeliveryId | null;
-  replayed_by: Json | null;
-  received_at: Generated<Date>;
-  ref: string | null;
-  before_sha: string | null;
-  commit_sha: string | null;
-  message: string | null;
-  author: string | null;
-  is_touched: boolean | null;
-  verdict: "waiting" | "built" | "ignored" | "refused" | "failed";
-  reason: string;
-  decided_at: Date | null;
-  build_id: BuildId | null;
-  reported: "pending" | "success" | "failure" | "cancelled" | null;
-  report_failure: string | null;
-  report_tries: Generated<number>;
-  report_at: Date | null;
-};
-
-export type GitHeadsTable = {
-  app_id: AppId;
-  branch: string;
-  seen_sha: string;
-  same_sha: string | null;
-};
-
-export type GitHooksTable = {
-  app_id: AppId;
-  address: string;
-  secret_sealed: string;
-  created_at: Generated<Date>;
-  rotated_at: Date | null;
-  received_at: Date | null;
-};
-
-export type InstancesTable = {
-  id: string;
-  host: string;
-  pid: number;
-  data_dir: string;
-  connection_pid: number;
-  locked_at: Date;
-};
-
-export type InvitationsTable = {
-  id: string;
-  project_id: ProjectId;
-  email: string;
-  role: "owner" | "admin" | "member" | "billing";
-  secret_hash: Buffer;
-  invited_by: string | null;
-  created_at: Date;
-  expires_at: Date;
-};
-
-export type LedgerEntriesTable = {
-  transaction_id: string;
-  number: number;
-  account: "promotions" | "coupon_credit" | "receivable" | "revenue";
-  application_id: string | null;
-  coupon_code: string | null;
-  amount_micros: Numeric;
-};
-
-export type LedgerTransactionsTable = {
-  id: string;
-  reference: string;
-  kind: "coupon.grant" | "coupon.draw" | "usage.charge" | "usage.correction";
-  project_id: string;
-  currency: string;
-  created_at: Generated<Date>;
-  number: GeneratedAlways<number>;
-  period: string | null;
-};
-
-export type MembersTable = {
-  project_id: ProjectId;
-  person_id: string;
-  role: "owner" | "admin" | "member" | "billing";
-  created_at: Generated<Date>;
-};
-
-export type PeopleTable = {
-  id: string;
-  email: string;
-  name: string;
-  created_at: Generated<Date>;
-  email_verified: Generated<boolean>;
-  image: string | null;
-  two_factor_enabled: Generated<boolean>;
-  updated_at: Generated<Date>;
-};
-
-export type PersonAccountsTable = {
-  id: string;
-  person_id: string;
-  provider_id: string;
-  account_id: string;
-  password_hash: string | null;
-  access_token: string | null;
-  refresh_token: string | null;
-  id_token: string | null;
-  access_token_expires_at: Date | null;
-  refresh_token_expires_at: Date | null;
-  scope: string | null;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-};
-
-export type PersonAddressesTable = {
-  person_id: string;
-  address: string;
-  first_at: Generated<Date>;
-  last_at: Generated<Date>;
-};
-
-export type PersonAttemptsTable = {
-  key: string;
-  used: number;
-  ends_at: Date;
-};
-
-export type PersonSecretTable = {
-  is_only: Generated<boolean>;
-  secret_sealed: string;
-};
-
-export type PersonSessionsTable = {
-  id: string;
-  person_id: string;
-  token: string;
-  address: string | null;
-  user_agent: string | null;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-  expires_at: Date;
-};
-
-export type PersonTwoFactorsTable = {
-  id: string;
-  person_id: string;
-  secret: string;
-  backup_codes: string;
-  verified: Generated<boolean>;
-  failed_verification_count: Generated<number>;
-  locked_until: Date | null;
-  last_code_hash: string | null;
-  last_code_at: Date | null;
-};
-
-export type PersonVerificationsTable = {
-  id: string;
-  identifier: string;
-  value: string;
-  created_at: Generated<Date>;
-  updated_at: Generated<Date>;
-  expires_at: Date;
-};
-
-export type ProjectsTable = {
-  id: ProjectId;
-  name: string;
-  created_at: Generated<Date>;
-  deleted_at: Date | null;
-  plan: string | null;
-};
-
-export type ReleasesTable = {
-  id: ReleaseId;
-  project_id: ProjectId;
-  app_id: AppId;
-  build_id: BuildId;
-  settings: Json;
-  artifact: Json;
-  created_at: Generated<Date>;
-  promoted_at: Date | null;
-  number: number;
-  cause: "create" | "push" | "rebuild" | "deploy" | "settings";
-  created_by: Json | null;
-  commit_sha: string | null;
-  commit_message: string | null;
-  commit_author: string | null;
-  branch: string | null;
-  origins: Json | null;
-  base_settings: Json | null;
-  state: "starting" | "rolling_out" | "live" | "replaced" | "taken_back" | "failed";
-  end_reason: string | null;
-  ended_at: Date | null;
-  collected_at: Date | null;
-};
-
-export type ReplicasTable = {
-  id: ReplicaId;
-  project_id: ProjectId;
-  app_id: AppId;
-  release_id: ReleaseId;
-  build_id: BuildId;
-  driver: string;
-  state: "starting" | "ready" | "draining" | "stopped";
-  reason: string | null;
-  exit_code: number | null;
-  address: string | null;
-  compute: string;
-  compute_tier: "interruptible" | "protected";
-  gpu_count: number;
-  cpu_cores: Numeric;
-  memory_gb: Numeric;
-  provider: string | null;
-  region: string | null;
-  created_at: Generated<Date>;
-  started_at: Date | null;
-  ready_at: Date | null;
-  draining_at: Date | null;
-  stopped_at: Date | null;
-  seen_at: Date | null;
-  metered_until: Date | null;
-  is_metered: Generated<boolean>;
-  restarts: Generated<number>;
-  instance_id: string | null;
-  is_trial: Generated<boolean>;
-};
-
-export type RollOutsTable = {
-  app_id: AppId;
-  release_id: ReleaseId;
-  from_release_id: ReleaseId;
-  state: "running" | "paused" | "finished" | "taken_back" | "replaced";
-  duration_seconds: number;
-  share: number;
-  step_ends_at: Date | null;
-  step_left_ms: number | null;
-  is_worse: Generated<boolean>;
-  reason: string | null;
-  started_at: Date;
-  ended_at: Date | null;
-};
-
-export type RunKeysTable = {
-  app_id: AppId;
-  key: string;
-  request_hash: Buffer;
-  run_id: RunId;
-  created_at: Generated<Date>;
-};
-
-export type RunRequestsTable = {
-  run_id: RunId;
-  target: string;
-  lines: string;
-  body: Buffer;
-};
-
-export type RunResultsTable = {
-  run_id: RunId;
-  status_code: number;
-  content_type: string | null;
-  body: Buffer | null;
-  body_bytes: number;
-  created_at: Generated<Date>;
-};
-
-export type RunsTable = {
-  id: RunId;
-  project_id: ProjectId;
-  app_id: AppId;
-  state: "pending" | "queued" | "running" | "success" | "failure" | "cancelled" | "timeout";
-  method: string;
-  path: string;
-  client_address: string;
-  release_id: ReleaseId | null;
-  replica_id: ReplicaId | null;
-  attempt: Generated<number>;
-  retries_max: number;
-  status_code: number | null;
-  reason: string | null;
-  webhook_endpoint: string | null;
-  webhook_secret_sealed: string | null;
-  accepted_at: Generated<Date>;
-  due_at: Generated<Date>;
-  queued_at: Date | null;
-  started_at: Date | null;
-  ended_at: Date | null;
-  cancel_requested_at: Date | null;
-  redriven_as: RunId | null;
-  request_deleted_at: Date | null;
-  lease_holder: string | null;
-  lease_epoch: Generated<number>;
-  lease_until: Date | null;
-  starts: Generated<number>;
-  started_release_ids: Generated<string[]>;
-};
-
-export type SecretsTable = {
-  project_id: ProjectId;
-  app_id: AppId | null;
-  name: string;
-  value_sealed: string;
-  updated_at: Generated<Date>;
-};
-
-export type SigningKeysTable = {
-  id: string;
-  public_jwk: Json;
-  private_key_sealed: string;
-  created_at: Generated<Date>;
-  retired_at: Date | null;
-  withdrawn_at: Date | null;
-  withdrawn_public_sealed: string | null;
-};
-
-export type StatementsTable = {
-  project_id: string;
-  period: string;
-  content: Json;
-  closed_at: Generated<Date>;
-};
-
-export type TokenAddressesTable = {
-  account_id: TokenId;
-  address: string;
-  last_used_at: Date;
-};
-
-export type TokensTable = {
-  id: TokenId;
-  kind: "service_account" | "inference" | "operator";
-  project_id: ProjectId | null;
-  name: string;
-  role: "owner" | "admin" | "member" | "billing" | null;
-  created_at: Generated<Date>;
-  expires_at: Date | null;
-  revoked_at: Date | null;
-  account_id: TokenId;
-  permissions: string[] | null;
-  signing_key_id: string | null;
-  is_readable: Generated<boolean>;
-  last_used_at: Date | null;
-  last_used_address: string | null;
-};
-
-export type UsageDaysTable = {
-  project_id: string;
-  day: string;
-  app_id: AppId;
-  kind: "run" | "build";
-  compute: string;
-  compute_tier: string;
-  pool: string;
-  ms: number;
-  gpu_ms: number;
-  core_ms: Numeric;
-  gb_ms: Numeric;
-  builds: number;
-  amount_micros: Numeric;
-};
-
-export type UsageMonthsTable = {
-  project_id: string;
-  period: string;
-  app_id: AppId;
-  kind: "run" | "build";
-  compute: string;
-  compute_tier: string;
-  pool: string;
-  ms: number;
-  gpu_ms: number;
-  core_ms: Numeric;
-  gb_ms: Numeric;
-  builds: number;
-  amount_micros: Numeric;
-};
-
-export type UsagePostedTable = {
-  project_id: string;
-  period: string;
-  amount_micros: Numeric;
-};
-
-export type UsageProjectDaysTable = {
-  project_id: string;
-  day: string;
-  kind: "run" | "build";
-  compute: string;
-  compute_tier: string;
-  pool: string;
-  ms: number;
-  gpu_ms: number;
-  core_ms: Numeric;
-  gb_ms: Numeric;
-  builds: number;
-  amount_micros: Numeric;
-};
-
-export type UsageSlicesTable = {
-  source_id: string;
-  begins_at: Date;
-  kind: "run" | "build";
-  project_id: string;
-  app_id: AppId;
-  compute: string;
-  compute_tier: string;
-  pool: string;
-  gpu_count: number;
-  cpu_cores: Numeric;
-  memory_gb: Numeric;
-  ms: number;
-  rate_femtos: Numeric;
-  attos_before: Numeric;
-  amount_micros: Numeric;
-};
-
-export type UsageStretchesTable = {
-  project_id: string;
-  begins_at: Date;
-  amount_micros: Numeric;
-};
-
-export type WebhookAttemptsTable = {
-  delivery_id: DeliveryId;
-  number: number;
-  started_at: Date;
-  duration_ms: number;
-  status_code: number | null;
-  reason: string | null;
-  answer: Buffer | null;
-};
-
-export type WebhookDeliveriesTable = {
-  id: DeliveryId;
-  number: GeneratedAlways<number>;
-  project_id: ProjectId;
-  app_id: AppId;
-  run_id: RunId;
-  endpoint_id: EndpointId;
-  url: string;
-  secret_sealed: string | null;
-  status_code: number;
-  content_type: string | null;
-  body: Buffer | null;
-  body_bytes: number;
-  state: Generated<"pending" | "delivered" | "failed">;
-  reason: string | null;
-  attempts: Generated<number>;
-  schedule_attempts: Generated<number>;
-  created_at: Generated<Date>;
-  due_at: Generated<Date>;
-  ended_at: Date | null;
-  lease_holder: string | null;
-  lease_epoch: Generated<number>;
-  lease_until: Date | null;
-};
-
-export type WebhookEndpointsTable = {
-  id: EndpointId;
-  project_id: ProjectId;
-  url: string;
-  created_at: Generated<Date>;
-  last_success_at: Date | null;
-  last_failure_at: Date | null;
-  last_failure: string | null;
-  failing_since: Date | null;
-  paused_at: Date | null;
-};
-
-export type WebhookSchedulesTable = {
-  project_id: ProjectId;
-  schedule: "standard" | "short";
-};
-
-export type WebhookSecretsTable = {
-  id: string;
-  project_id: ProjectId;
-  secret_sealed: string;
-  created_at: Generated<Date>;
-  expires_at: Date | null;
-};
-
-/** Every table. */
+/** The columns of every table. */
 export type Tables = {
-  app_logs: AppLogsTable;
-  app_scaling: AppScalingTable;
-  apps: AppsTable;
-  audit_chains: AuditChainsTable;
-  audit_checkpoints: AuditCheckpointsTable;
-  audit_forwardings: AuditForwardingsTable;
-  audit_links: AuditLinksTable;
-  audit_log: AuditLogTable;
-  audit_stubs: AuditStubsTable;
-  billing_accounts: BillingAccountsTable;
-  budget_notices: BudgetNoticesTable;
-  budgets: BudgetsTable;
-  build_logs: BuildLogsTable;
-  builds: BuildsTable;
-  calls: CallsTable;
-  calls_left_out: CallsLeftOutTable;
-  coupon_applications: CouponApplicationsTable;
-  coupon_draws: CouponDrawsTable;
-  coupons: CouponsTable;
-  device_logins: DeviceLoginsTable;
-  git_credentials: GitCredentialsTable;
-  git_deliveries: GitDeliveriesTable;
-  git_heads: GitHeadsTable;
-  git_hooks: GitHooksTable;
-  instances: InstancesTable;
-  invitations: InvitationsTable;
-  ledger_entries: LedgerEntriesTable;
-  ledger_transactions: LedgerTransactionsTable;
-  members: MembersTable;
-  people: PeopleTable;
-  person_accounts: PersonAccountsTable;
-  person_addresses: PersonAddressesTable;
-  person_attempts: PersonAttemptsTable;
-  person_secret: PersonSecretTable;
-  person_sessions: PersonSessionsTable;
-  person_two_factors: PersonTwoFactorsTable;
-  person_verifications: PersonVerificationsTable;
-  projects: ProjectsTable;
-  releases: ReleasesTable;
-  replicas: ReplicasTable;
-  roll_outs: RollOutsTable;
-  run_keys: RunKeysTable;
-  run_requests: RunRequestsTable;
-  run_results: RunResultsTable;
-  runs: RunsTable;
-  secrets: SecretsTable;
-  signing_keys: SigningKeysTable;
-  statements: StatementsTable;
-  token_addresses: TokenAddressesTable;
-  tokens: TokensTable;
-  usage_days: UsageDaysTable;
-  usage_months: UsageMonthsTable;
-  usage_posted: UsagePostedTable;
-  usage_project_days: UsageProjectDaysTable;
-  usage_slices: UsageSlicesTable;
-  usage_stretches: UsageStretchesTable;
-  webhook_attempts: WebhookAttemptsTable;
-  webhook_deliveries: WebhookDeliveriesTable;
-  webhook_endpoints: WebhookEndpointsTable;
-  webhook_schedules: WebhookSchedulesTable;
-  webhook_secrets: WebhookSecretsTable;
+  app_logs: { id: GeneratedAlways<number>; project_id: ProjectId; app_id: AppId; replica_id: ReplicaId;
+    run_id: RunId | null; at: Date; stream: "stdout" | "stderr"; line: string; ended_run_ids: string[] | null; };
+  app_scaling: { app_id: AppId; counts: number[]; held_until: Date[]; release_id: ReleaseId | null;
+    failures: number | null; failed_at: Date | null; retry_at: Date | null; reason: string | null;
+    is_shown: boolean | null; };
+  apps: { id: AppId; project_id: ProjectId; name: string; request: Json; config_toml: string | null;
+    docker_auth_sealed: string | null; live_release_id: ReleaseId | null; created_at: Generated<Date>;
+    updated_at: Generated<Date>; restarts: Generated<number>; stopped_at: Date | null;
+    auto_deploy_paused_at: Date | null; auto_deploy_paused_reason: string | null; deleting_at: Date | null;
+    removed_at: Date | null; };
+  audit_chains: { chain: string; };
+  audit_checkpoints: { chain: string; number: number; hash: Buffer; previous: number; at: Date; key_id: string;
+    jws: string; };
+  audit_forwardings: { id: string; scope: "project" | "platform"; chain: string; url: string | null;
+    secret_sealed: string | null; created_at: Generated<Date>; position: number; sending_through: number | null;
+    failures: Generated<number>; failing_since: Date | null; due_at: Generated<Date>; paused_at: Date | null;
+    reason: string | null; delivered_at: Date | null; lease_holder: string | null; lease_epoch: Generated<number>;
+    lease_until: Date | null; };
+  audit_links: { chain: string; number: number; entry_id: number; hash: Buffer; };
+  audit_log: { id: GeneratedAlways<number>; project_id: ProjectId | null; at: Generated<Date>; action: string;
+    outcome: "success" | "failure"; actor_type: string; actor_id: string | null; actor_name: string | null;
+    resource_type: string | null; resource_id: string | null; resource_name: string | null; request_id: string | null;
+    address: string | null; user_agent: string | null; changes: Json | null; reason: string | null; };
+  audit_stubs: { chain: string; number: number; hash: Buffer; before: Date; at: Date; key_id: string; jws: string; };
+  billing_accounts: { project_id: ProjectId; currency: Generated<string>; created_at: Generated<Date>;
+    postings: Generated<number>; posting_due_at: Date | null; };
+  budget_notices: { id: string; project_id: ProjectId; target: string; kind: "mail" | "webhook"; content: Json;
+    created_at: Generated<Date>; due_at: Generated<Date>; attempts: Generated<number>; };
+  budgets: { id: string; project_id: ProjectId; app_id: AppId | null; amount_micros: Numeric; warn_percent: number[];
+    is_stop: boolean; webhook_url: string | null; created_at: Generated<Date>; updated_at: Generated<Date>;
+    period: string; warned_percent: Generated<number>; stopped_at: Date | null; };
+  build_logs: { build_id: BuildId; line_number: number; at: Date; stage: string;
+    stream: "platform" | "stdout" | "stderr"; line: string; };
+  builds: { id: BuildId; project_id: ProjectId; app_id: AppId; number: number;
+    cause: "create" | "push" | "rebuild" | "deploy" | "settings";
+    status: "pending" | "building" | "initializing" | "success" | "build_failure" | "init_failure" | "init_timeout" | "cancelled";
+    reason: string | null; request: Json; config_toml: string | null; commit_sha: string | null; settings: Json | null;
+    artifact: Json | null; created_at: Generated<Date>; updated_at: Generated<Date>; started_at: Date | null;
+    ended_at: Date | null; cancel_requested_at: Date | null; lease_holder: string | null;
+    lease_epoch: Generated<number>; lease_until: Date | null; environment_started_at: Date | null;
+    environment_ended_at: Date | null; is_metered: Generated<boolean>; branch: string | null;
+    commit_message: string | null; commit_author: string | null; created_by: Json | null; cancel_reason: string | null;
+    fingerprint: string | null; keeps_artifact: Generated<boolean>; };
+  calls: { id: RunId; project_id: ProjectId; app_id: AppId; state: "success" | "failure" | "cancelled" | "timeout";
+    method: string; path: string; client_address: string; release_id: ReleaseId | null; replica_id: ReplicaId | null;
+    status_code: number | null; is_websocket: boolean; webhook_endpoint: string | null; received_at: Date;
+    ended_at: Date; line_ms: number; total_ms: number; reason: string | null; };
+  calls_left_out: { id: string; project_id: ProjectId; app_id: AppId; calls: number; at: Date; };
+  coupon_applications: { id: string; number: GeneratedAlways<number>; project_id: string; coupon_id: string;
+    created_at: Generated<Date>; balance_micros: ColumnType<string, string | number | undefined, string | number>;
+    ended_at: Date | null; };
+  coupon_draws: { application_id: string; period: string; amount_micros: Numeric; };
+  coupons: { id: string; number: GeneratedAlways<number>; code: string; name: string;
+    coupon_type: "fixed_amount" | "percentage"; amount_micros: Numeric | null; currency: string | null;
+    rate: number | null; frequency: "once" | "recurring" | "forever"; periods: number | null; expires_at: Date | null;
+    is_reusable: boolean; uses_max: number | null; uses: Generated<number>; created_at: Generated<Date>;
+    ended_at: Date | null; plans: string[] | null; is_plan_credit: Generated<boolean>; };
+  device_logins: { id: string; device_code_hash: Buffer; user_code: string;
+    state: Generated<"waiting" | "approved" | "denied">; client: string; address: string | null;
+    session_id: string | null; created_at: Date; expires_at: Date; };
+  git_credentials: { project_id: ProjectId; host: string; kind: "token" | "ssh_key"; username: string | null;
+    secret_sealed: string; created_at: Generated<Date>; updated_at: Generated<Date>; };
+  git_deliveries: { id: GitDeliveryId; number: GeneratedAlways<number>; app_id: AppId;
+    host: "github" | "gitea" | "gitlab" | "bitbucket" | null; event: string; delivery_key: string | null;
+    replay_of: GitDeliveryId | null; replayed_by: Json | null; received_at: Generated<Date>; ref: string | null;
+    before_sha: string | null; commit_sha: string | null; message: string | null; author: string | null;
+    is_touched: boolean | null; verdict: "waiting" | "built" | "ignored" | "refused" | "failed"; reason: string;
+    decided_at: Date | null; build_id: BuildId | null; reported: "pending" | "success" | "failure" | "cancelled" | null;
+    report_failure: string | null; report_tries: Generated<number>; report_at: Date | null; };
+  git_heads: { app_id: AppId; branch: string; seen_sha: string; same_sha: string | null; };
+  git_hooks: { app_id: AppId; address: string; secret_sealed: string; created_at: Generated<Date>;
+    rotated_at: Date | null; received_at: Date | null; };
+  instances: { id: string; host: string; pid: number; data_dir: string; connection_pid: number; locked_at: Date; };
+  invitations: { id: string; project_id: ProjectId; email: string; role: "owner" | "admin" | "member" | "billing";
+    secret_hash: Buffer; invited_by: string | null; created_at: Date; expires_at: Date; };
+  ledger_entries: { transaction_id: string; number: number;
+    account: "promotions" | "coupon_credit" | "receivable" | "revenue"; application_id: string | null;
+    coupon_code: string | null; amount_micros: Numeric; };
+  ledger_transactions: { id: string; reference: string;
+    kind: "coupon.grant" | "coupon.draw" | "usage.charge" | "usage.correction"; project_id: string; currency: string;
+    created_at: Generated<Date>; number: GeneratedAlways<number>; period: string | null; };
+  members: { project_id: ProjectId; person_id: string; role: "owner" | "admin" | "member" | "billing";
+    created_at: Generated<Date>; };
+  people: { id: string; email: string; name: string; created_at: Generated<Date>; email_verified: Generated<boolean>;
+    image: string | null; two_factor_enabled: Generated<boolean>; updated_at: Generated<Date>; };
+  person_accounts: { id: string; person_id: string; provider_id: string; account_id: string;
+    password_hash: string | null; access_token: string | null; refresh_token: string | null; id_token: string | null;
+    access_token_expires_at: Date | null; refresh_token_expires_at: Date | null; scope: string | null;
+    created_at: Generated<Date>; updated_at: Generated<Date>; };
+  person_addresses: { person_id: string; address: string; first_at: Generated<Date>; last_at: Generated<Date>; };
+  person_attempts: { key: string; used: number; ends_at: Date; };
+  person_secret: { is_only: Generated<boolean>; secret_sealed: string; };
+  person_sessions: { id: string; person_id: string; token: string; address: string | null; user_agent: string | null;
+    created_at: Generated<Date>; updated_at: Generated<Date>; expires_at: Date; };
+  person_two_factors: { id: string; person_id: string; secret: string; backup_codes: string;
+    verified: Generated<boolean>; failed_verification_count: Generated<number>; locked_until: Date | null;
+    last_code_hash: string | null; last_code_at: Date | null; };
+  person_verifications: { id: string; identifier: string; value: string; created_at: Generated<Date>;
+    updated_at: Generated<Date>; expires_at: Date; };
+  projects: { id: ProjectId; name: string; created_at: Generated<Date>; deleted_at: Date | null; plan: string | null; };
+  releases: { id: ReleaseId; project_id: ProjectId; app_id: AppId; build_id: BuildId; settings: Json; artifact: Json;
+    created_at: Generated<Date>; promoted_at: Date | null; number: number;
+    cause: "create" | "push" | "rebuild" | "deploy" | "settings"; created_by: Json | null; commit_sha: string | null;
+    commit_message: string | null; commit_author: string | null; branch: string | null; origins: Json | null;
+    base_settings: Json | null; state: "starting" | "rolling_out" | "live" | "replaced" | "taken_back" | "failed";
+    end_reason: string | null; ended_at: Date | null; collected_at: Date | null; };
+  replicas: { id: ReplicaId; project_id: ProjectId; app_id: AppId; release_id: ReleaseId; build_id: BuildId;
+    driver: string; state: "starting" | "ready" | "draining" | "stopped"; reason: string | null;
+    exit_code: number | null; address: string | null; compute: string; compute_tier: "interruptible" | "protected";
+    gpu_count: number; cpu_cores: Numeric; memory_gb: Numeric; provider: string | null; region: string | null;
+    created_at: Generated<Date>; started_at: Date | null; ready_at: Date | null; draining_at: Date | null;
+    stopped_at: Date | null; seen_at: Date | null; metered_until: Date | null; is_metered: Generated<boolean>;
+    restarts: Generated<number>; instance_id: string | null; is_trial: Generated<boolean>; };
+  roll_outs: { app_id: AppId; release_id: ReleaseId; from_release_id: ReleaseId;
+    state: "running" | "paused" | "finished" | "taken_back" | "replaced"; duration_seconds: number; share: number;
+    step_ends_at: Date | null; step_left_ms: number | null; is_worse: Generated<boolean>; reason: string | null;
+    started_at: Date; ended_at: Date | null; };
+  run_keys: { app_id: AppId; key: string; request_hash: Buffer; run_id: RunId; created_at: Generated<Date>; };
+  run_requests: { run_id: RunId; target: string; lines: string; body: Buffer; };
+  run_results: { run_id: RunId; status_code: number; content_type: string | null; body: Buffer | null;
+    body_bytes: number; created_at: Generated<Date>; };
+  runs: { id: RunId; project_id: ProjectId; app_id: AppId;
+    state: "pending" | "queued" | "running" | "success" | "failure" | "cancelled" | "timeout"; method: string;
+    path: string; client_address: string; release_id: ReleaseId | null; replica_id: ReplicaId | null;
+    attempt: Generated<number>; retries_max: number; status_code: number | null; reason: string | null;
+    webhook_endpoint: string | null; webhook_secret_sealed: string | null; accepted_at: Generated<Date>;
+    due_at: Generated<Date>; queued_at: Date | null; started_at: Date | null; ended_at: Date | null;
+    cancel_requested_at: Date | null; redriven_as: RunId | null; request_deleted_at: Date | null;
+    lease_holder: string | null; lease_epoch: Generated<number>; lease_until: Date | null; starts: Generated<number>;
+    started_release_ids: Generated<string[]>; };
+  secrets: { project_id: ProjectId; app_id: AppId | null; name: string; value_sealed: string;
+    updated_at: Generated<Date>; };
+  signing_keys: { id: string; public_jwk: Json; private_key_sealed: string; created_at: Generated<Date>;
+    retired_at: Date | null; withdrawn_at: Date | null; withdrawn_public_sealed: string | null; };
+  statements: { project_id: string; period: string; content: Json; closed_at: Generated<Date>; };
+  token_addresses: { account_id: TokenId; address: string; last_used_at: Date; };
+  tokens: { id: TokenId; kind: "service_account" | "inference" | "operator"; project_id: ProjectId | null; name: string;
+    role: "owner" | "admin" | "member" | "billing" | null; created_at: Generated<Date>; expires_at: Date | null;
+    revoked_at: Date | null; account_id: TokenId; permissions: string[] | null; signing_key_id: string | null;
+    is_readable: Generated<boolean>; last_used_at: Date | null; last_used_address: string | null; };
+  usage_days: { project_id: string; day: string; app_id: AppId; kind: "run" | "build"; compute: string;
+    compute_tier: string; pool: string; ms: number; gpu_ms: number; core_ms: Numeric; gb_ms: Numeric; builds: number;
+    amount_micros: Numeric; };
+  usage_months: { project_id: string; period: string; app_id: AppId; kind: "run" | "build"; compute: string;
+    compute_tier: string; pool: string; ms: number; gpu_ms: number; core_ms: Numeric; gb_ms: Numeric; builds: number;
+    amount_micros: Numeric; };
+  usage_posted: { project_id: string; period: string; amount_micros: Numeric; };
+  usage_project_days: { project_id: string; day: string; kind: "run" | "build"; compute: string; compute_tier: string;
+    pool: string; ms: number; gpu_ms: number; core_ms: Numeric; gb_ms: Numeric; builds: number; amount_micros: Numeric;
+    };
+  usage_slices: { source_id: string; begins_at: Date; kind: "run" | "build"; project_id: string; app_id: AppId;
+    compute: string; compute_tier: string; pool: string; gpu_count: number; cpu_cores: Numeric; memory_gb: Numeric;
+    ms: number; rate_femtos: Numeric; attos_before: Numeric; amount_micros: Numeric; };
+  usage_stretches: { project_id: string; begins_at: Date; amount_micros: Numeric; };
+  webhook_attempts: { delivery_id: DeliveryId; number: number; started_at: Date; duration_ms: number;
+    status_code: number | null; reason: string | null; answer: Buffer | null; };
+  webhook_deliveries: { id: DeliveryId; number: GeneratedAlways<number>; project_id: ProjectId; app_id: AppId;
+    run_id: RunId; endpoint_id: EndpointId; url: string; secret_sealed: string | null; status_code: number;
+    content_type: string | null; body: Buffer | null; body_bytes: number;
+    state: Generated<"pending" | "delivered" | "failed">; reason: string | null; attempts: Generated<number>;
+    schedule_attempts: Generated<number>; created_at: Generated<Date>; due_at: Generated<Date>; ended_at: Date | null;
+    lease_holder: string | null; lease_epoch: Generated<number>; lease_until: Date | null; };
+  webhook_endpoints: { id: EndpointId; project_id: ProjectId; url: string; created_at: Generated<Date>;
+    last_success_at: Date | null; last_failure_at: Date | null; last_failure: string | null; failing_since: Date | null;
+    paused_at: Date | null; };
+  webhook_schedules: { project_id: ProjectId; schedule: "standard" | "short"; };
+  webhook_secrets: { id: string; project_id: ProjectId; secret_sealed: string; created_at: Generated<Date>;
+    expires_at: Date | null; };
 };

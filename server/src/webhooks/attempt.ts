@@ -1,7 +1,6 @@
 // One attempt of a delivery: signs, posts and judges it. Returns the result as data; the dispatcher stores it.
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
+import type { Foundation } from "#store/foundation.ts";
 import type { AttemptRow } from "./delivery-store.ts";
 import type { Delivery, HeldDelivery } from "./delivery.ts";
 import { isTrouble, judgeAttempt, type AttemptEnd } from "./schedule.ts";
@@ -11,11 +10,9 @@ import type { WebhookSigningKeys } from "./signing-keys.ts";
 /** The platform's client for outgoing requests. */
 export type PostClient = { post(url: string, post: OutwardPost): Promise<OutwardAnswer> };
 
-export type AttemptParts = {
+export type AttemptParts = Pick<Foundation, "clock" | "log"> & {
   readonly keys: Pick<WebhookSigningKeys, "of">;
   readonly client: PostClient;
-  readonly clock: Clock;
-  readonly log: Log;
   /** For one attempt, from the name lookup to the end of the answer. */
   readonly timeoutMs: number;
 };

@@ -1,7 +1,6 @@
 // Pauses endpoints that have only failed for days, to waste no more attempts and make the owner aware. A loop; platforms
 // skip endpoints that another has paused.
-import { platformActor } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { platformActor, record } from "#audit/record.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { pauseFailing } from "./list-store.ts";

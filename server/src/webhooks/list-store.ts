@@ -2,7 +2,7 @@
 import { sql, type RawBuilder } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { changeOne, type Db, type Tx } from "#store/database.ts";
 import type { NewDelivery } from "./delivery.ts";
 
 const deliveryColumns = sql`
@@ -166,18 +166,16 @@ export async function readEndpointRow(db: Db, projectId: ProjectId, id: Endpoint
 
 /** False when it is already paused or does not exist. */
 export async function pauseRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
-  const result = await sql`
+  return await changeOne(tx)`
     update webhook_endpoints set paused_at = clock_timestamp()
-     where id = ${id} and project_id = ${projectId} and paused_at is null`.execute(tx);
-  return result.numAffectedRows === 1n;
+     where id = ${id} and project_id = ${projectId} and paused_at is null`;
 }
 
 /** Resets its failures, so that it has days again. False when it is not paused or does not exist. */
 export async function resumeRow(tx: Tx, projectId: ProjectId, id: EndpointId): Promise<boolean> {
-  const result = await sql`
+  return await changeOne(tx)`
     update webhook_endpoints set paused_at = null, failing_since = null
-     where id = ${id} and project_id = ${projectId} and paused_at is not null`.execute(tx);
-  return result.numAffectedRows === 1n;
+     where id = ${id} and project_id = ${projectId} and paused_at is not null`;
 }
 
 export type PausedRow = Pick<EndpointRow, "id" | "projectId" | "url" | "lastFailure">;

@@ -2,8 +2,7 @@
 // delivery of a project is sent unsigned. Each change and its audit row are one transaction.
 import { randomUUID } from "node:crypto";
 import { tryLockProject } from "#accounts/project-store.ts";
-import { platformActor, type By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { platformActor, record, type By } from "#audit/record.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";

@@ -1,8 +1,7 @@
 // Deletes old data of webhooks: bodies first, then deliveries with their attempts, then endpoints without deliveries.
 // Deliveries that wait for a paused endpoint beyond the retention end as failed.
-import { sql } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
-import type { Db } from "#store/database.ts";
+import { changeRows, type Db } from "#store/database.ts";
 
 type Remove = (db: Db, which: { readonly days: number; readonly limit: number }) => Promise<number>;
 
@@ -26,43 +25,31 @@ export function webhookRetention(options: {
   ];
 }
 
-const giveUp: Remove = async (db, { days, limit }) => {
-  const result = await sql`
+const giveUp: Remove = (db, { days, limit }) => changeRows(db)`
     update webhook_deliveries set state = 'failed', ended_at = clock_timestamp(),
            reason = 'Its endpoint was paused for longer than deliveries are kept.'
      where id in (select id from webhook_deliveries
                    where created_at < clock_timestamp() - ${days} * interval '1 day'
                      and due_at < clock_timestamp() - ${days} * interval '1 day'
                      and state = 'pending' and lease_holder is null
-                   limit ${limit} for update skip locked)`.execute(db);
-  return Number(result.numAffectedRows ?? 0n);
-};
+                   limit ${limit} for update skip locked)`;
 
-const dropBodies: Remove = async (db, { days, limit }) => {
-  const result = await sql`
+const dropBodies: Remove = (db, { days, limit }) => changeRows(db)`
     update webhook_deliveries set body = null, secret_sealed = null
      where id in (select id from webhook_deliveries
                    where ended_at < clock_timestamp() - ${days} * interval '1 day' and body is not null
-                   order by ended_at limit ${limit} for update skip locked)`.execute(db);
-  return Number(result.numAffectedRows ?? 0n);
-};
+                   order by ended_at limit ${limit} for update skip locked)`;
 
-const dropDeliveries: Remove = async (db, { days, limit }) => {
-  const result = await sql`
+const dropDeliveries: Remove = (db, { days, limit }) => changeRows(db)`
     delete from webhook_deliveries
      where id in (select id from webhook_deliveries
                    where ended_at < clock_timestamp() - ${days} * interval '1 day'
-                   order by ended_at limit ${limit} for update skip locked)`.execute(db);
-  return Number(result.numAffectedRows ?? 0n);
-};
+                   order by ended_at limit ${limit} for update skip locked)`;
 
 /** A delivery inserted meanwhile is still sent, and the next one inserts the endpoint again. */
-const dropEndpoints: Remove = async (db, { days, limit }) => {
-  const result = await sql`
+const dropEndpoints: Remove = (db, { days, limit }) => changeRows(db)`
     delete from webhook_endpoints
      where id in (select id from webhook_endpoints as endpoint
                    where created_at < clock_timestamp() - ${days} * interval '1 day' and paused_at is null
                      and not exists (select from webhook_deliveries where endpoint_id = endpoint.id)
-                   limit ${limit} for update skip locked)`.execute(db);
-  return Number(result.numAffectedRows ?? 0n);
-};
+                   limit ${limit} for update skip locked)`;

@@ -1,8 +1,7 @@
 // Use cases for the secrets that sign a project's webhooks: list, rotate and delete. A project has one from the start, and
 // at most two are valid at once. Called by the API; each change and its audit row are one transaction.
 import { lockProject } from "#accounts/project-store.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";

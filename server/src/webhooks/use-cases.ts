@@ -2,45 +2,32 @@
 // secrets. Called by the API; each change and its audit row are one transaction, and every list is bounded.
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import { lockProject } from "#accounts/project-store.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { tellWaiting } from "./delivery-store.ts";
-import {
-  listAttemptRows,
-  listDeliveryRows,
-  listEndpointRows,
-  pauseRow,
-  readDeliveryRow,
-  readEndpointRow,
-  replayRows,
-  resumeRow,
-  type AttemptShown,
-  type DeliveryRow,
-  type EndpointRow,
-} from "./list-store.ts";
+import * as store from "./list-store.ts";
 import type { WebhookSecretUseCases } from "./secret-use-cases.ts";
 import type { ScheduleName } from "./schedule.ts";
 import { putSchedule, readSchedule } from "./secret-store.ts";
 import type { WebhookStep } from "./webhook-step.ts";
 
-export type DeliveryItem = Omit<DeliveryRow, "number" | "hasBody" | "dueAt" | "isPaused"> & {
+export type DeliveryItem = Omit<store.DeliveryRow, "number" | "hasBody" | "dueAt" | "isPaused"> & {
   /** It has ended and its body is still kept. */
   readonly isReplayable: boolean;
   /** The time of the next attempt; null when it has ended, or waits for its endpoint to be resumed. */
   readonly dueAt: Date | null;
 };
 
-export type AttemptItem = Omit<AttemptShown, "answer"> & {
+export type AttemptItem = Omit<store.AttemptShown, "answer"> & {
   /** The beginning of the answer as text, at most a KiB; null: there was no answer. */
   readonly answer: string | null;
 };
 
-export type EndpointItem = Omit<EndpointRow, "projectId" | "createdMicros">;
+export type EndpointItem = Omit<store.EndpointRow, "projectId" | "createdMicros">;
 
 /** `pageSize`: 1 to 200, default 50. */
 export type PageQuery = { readonly pageSize?: number | undefined; readonly nextToken?: string | null | undefined };
@@ -102,7 +89,7 @@ export class WebhookUseCases {
     const scope = [projectId, state, endpointId, runId];
     const before = deliveryTokens.read(scope, query.nextToken ?? null)?.number;
     const wanted = { projectId, state, endpointId, runId, limit: size + 1 };
-    const rows = await listDeliveryRows(this.#db, { ...wanted, before });
+    const rows = await store.listDeliveryRows(this.#db, { ...wanted, before });
     const { items, nextToken } = pageOf(rows, size, (last) => deliveryTokens.make(scope, last));
     return { items: items.map(deliveryItem), nextToken };
   }
@@ -112,7 +99,7 @@ export class WebhookUseCases {
     id: DeliveryId,
   ): Promise<{ readonly delivery: DeliveryItem; readonly attempts: readonly AttemptItem[] }> {
     const delivery = await this.#delivery(projectId, id);
-    const attempts = await listAttemptRows(this.#db, id, attemptsShownMax);
+    const attempts = await store.listAttemptRows(this.#db, id, attemptsShownMax);
     const shown = attempts.map((row) => ({ ...row, answer: row.answer === null ? null : textOf(row.answer) }));
     return { delivery: deliveryItem(delivery), attempts: shown };
   }
@@ -126,7 +113,7 @@ export class WebhookUseCases {
       throw new Fault("conflict", `The delivery ${id} cannot be replayed: its body is no longer kept.`);
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
-      const endpointIds = await replayRows(tx, { projectId, id, limit: 1 });
+      const endpointIds = await store.replayRows(tx, { projectId, id, limit: 1 });
       if (endpointIds.length === 0) throw new Fault("conflict", `The delivery ${id} is being changed; try again.`);
       const resource = { type: "webhook_delivery", id };
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource });
@@ -147,7 +134,7 @@ export class WebhookUseCases {
       throw new Fault("invalid", `${given}, but from must be earlier than to.`);
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
-      const rows = await replayRows(tx, { projectId, state, from, to, endpointId, limit: replayMax });
+      const rows = await store.replayRows(tx, { projectId, state, from, to, endpointId, limit: replayMax });
       const changes = { from: { new: from }, to: { new: to }, state: { new: state }, count: { new: rows.length } };
       const resource = endpointId === undefined ? { type: "project", id: projectId } : endpointResource(endpointId);
       await record(tx, { projectId, action: "webhook_deliveries.replay", by, resource, changes });
@@ -162,7 +149,7 @@ export class WebhookUseCases {
   async listEndpoints(projectId: ProjectId, query: PageQuery): Promise<Page<EndpointItem>> {
     const size = readPageSize(query.pageSize);
     const before = endpointTokens.read([projectId], query.nextToken ?? null) ?? undefined;
-    const rows = await listEndpointRows(this.#db, { projectId, before, limit: size + 1 });
+    const rows = await store.listEndpointRows(this.#db, { projectId, before, limit: size + 1 });
     const { items, nextToken } = pageOf(rows, size, (last) => endpointTokens.make([projectId], last));
     return { items: items.map(endpointItem), nextToken };
   }
@@ -171,7 +158,8 @@ export class WebhookUseCases {
   async pauseEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
     await this.#endpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
-      if (!(await pauseRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is already paused.`);
+      if (!(await store.pauseRow(tx, projectId, id)))
+        throw new Fault("conflict", `The endpoint ${id} is already paused.`);
       await record(tx, { projectId, action: "webhook_endpoints.pause", by, resource: endpointResource(id) });
     });
     this.#onStep("paused");
@@ -182,7 +170,7 @@ export class WebhookUseCases {
   async resumeEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
     await this.#endpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {
-      if (!(await resumeRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is not paused.`);
+      if (!(await store.resumeRow(tx, projectId, id))) throw new Fault("conflict", `The endpoint ${id} is not paused.`);
       await record(tx, { projectId, action: "webhook_endpoints.resume", by, resource: endpointResource(id) });
       await tellWaiting(tx, [id]);
     });
@@ -207,14 +195,14 @@ export class WebhookUseCases {
     });
   }
 
-  async #delivery(projectId: ProjectId, id: DeliveryId, db: Db = this.#db): Promise<DeliveryRow> {
-    const row = isUuid(id) ? await readDeliveryRow(db, projectId, id) : undefined;
+  async #delivery(projectId: ProjectId, id: DeliveryId, db: Db = this.#db): Promise<store.DeliveryRow> {
+    const row = isUuid(id) ? await store.readDeliveryRow(db, projectId, id) : undefined;
     if (row === undefined) throw new Fault("not_found", `There is no webhook delivery ${id} in this project.`);
     return row;
   }
 
-  async #endpoint(projectId: ProjectId, id: EndpointId): Promise<EndpointRow> {
-    const row = isUuid(id) ? await readEndpointRow(this.#db, projectId, id) : undefined;
+  async #endpoint(projectId: ProjectId, id: EndpointId): Promise<store.EndpointRow> {
+    const row = isUuid(id) ? await store.readEndpointRow(this.#db, projectId, id) : undefined;
     if (row === undefined) throw new Fault("not_found", `There is no webhook endpoint ${id} in this project.`);
     return row;
   }
@@ -234,7 +222,7 @@ function requireUuid(field: string, id: string | undefined): void {
   throw new Fault("invalid", `${field} is ${JSON.stringify(id.slice(0, 80))}, but must be a UUID.`);
 }
 
-function deliveryItem(row: DeliveryRow): DeliveryItem {
+function deliveryItem(row: store.DeliveryRow): DeliveryItem {
   const { id, runId, endpointId, url, statusCode, contentType, bodyBytes, state, reason, attempts } = row;
   const isPending = state === "pending";
   return {
@@ -246,7 +234,7 @@ function deliveryItem(row: DeliveryRow): DeliveryItem {
   };
 }
 
-function endpointItem(row: EndpointRow): EndpointItem {
+function endpointItem(row: store.EndpointRow): EndpointItem {
   const { id, url, createdAt, lastSuccessAt, lastFailureAt, lastFailure, failingSince, pausedAt, waiting } = row;
   return { id, url, createdAt, lastSuccessAt, lastFailureAt, lastFailure, failingSince, pausedAt, waiting };
 }

@@ -168,6 +168,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   setCredential: leaders,
   deleteCredential: leaders,
 
+  getHardware: "public",
   health: "public",
   ready: "public",
   keySet: "public",

@@ -9,7 +9,7 @@ import { SigningKeys } from "#accounts/keys.ts";
 import { createProject } from "#accounts/projects.ts";
 import { issueToken, type IssuedToken, type TokenWish } from "#accounts/tokens.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
-import { platformActor, type By } from "#audit/actor.ts";
+import { platformActor, type By } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { testDatabase } from "./database.ts";

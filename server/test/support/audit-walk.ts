@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import { routes, type RouteId } from "@slipway/contract/routes.ts";
-import type { ActorType } from "#audit/actor.ts";
+import type { ActorType } from "#audit/record.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { testDatabase } from "./database.ts";

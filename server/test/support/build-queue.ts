@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { BuildQueue } from "#deploy/queue.ts";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import { receiveBuild } from "#deploy/receive.ts";
 import { GitSource } from "#deploy/sources/git.ts";
@@ -23,6 +23,7 @@ import { toJson } from "#store/json.ts";
 import { Notifications } from "#store/notify.ts";
 import { givePip } from "./give-pip.ts";
 import { until } from "./until.ts";
+import { widePlacement } from "./wide-placement.ts";
 
 export const processCapabilities: Capabilities = {
   dockerfile: false,
@@ -33,7 +34,9 @@ export const processCapabilities: Capabilities = {
   cpuLimit: true,
   fileIsolation: false,
   networkIsolation: false,
+  egress: { canLimit: false, reason: "as a test" },
   keepsLines: true,
+  containerRuntimes: null,
   compute: ["CPU"],
 };
 
@@ -95,7 +98,7 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
     }),
     registryAuthOf: () => Promise.resolve(null),
     driver: {
-      ...{ name: "process", capabilities: processCapabilities, ...given.driver },
+      ...{ name: "process", capabilities: processCapabilities, placement: widePlacement(), ...given.driver },
       collectStorage: () => Promise.resolve(),
     },
     trial: given.trial,

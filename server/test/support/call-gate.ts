@@ -1,10 +1,10 @@
 // A gate at which calls of real apps wait, so that a test decides how long they take: the app requests the gate's URL and
 // continues when it is answered.
+import { hostAddress } from "#drivers/app-firewall.ts";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
-import { hostAddress } from "#drivers/process/network.ts";
 
 export type CallGate = {
   /** The URLs that `gatedApp` tries: first for a shared network, then for a network namespace of its own. */

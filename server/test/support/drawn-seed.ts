@@ -5,7 +5,7 @@ import { Seeded } from "./seeded.ts";
 /** A seed with the size of its simulation. */
 export type Drawn = {
   readonly seed: number;
-  /** The number of events: 60 to 600. */
+  /** The number of events: 60 to 600, by a logarithmic draw: most bugs need few, and more seeds are tried in the same time. */
   readonly events: number;
   /** The scheduler's simulation is at a project's limit. */
   readonly isLimited: boolean;
@@ -20,10 +20,13 @@ export function unseenSeed(): number {
   return randomInt(1_000_000, seedsMax);
 }
 
+const [eventsMin, eventsMax] = [60, 600];
+
 /** Deterministic: the same seed gives the same result. */
 export function drawnOf(seed: number): Drawn {
   const seeded = new Seeded(seed + seedsMax);
-  return { seed, events: seeded.integer(60, 600), isLimited: seeded.chance(0.5), isStopping: seeded.chance(0.5) };
+  const events = Math.round(eventsMin * (eventsMax / eventsMin) ** seeded.next());
+  return { seed, events, isLimited: seeded.chance(0.5), isStopping: seeded.chance(0.5) };
 }
 
 /** How the command that repeats a seed of the scheduler names its kind. */

@@ -5,6 +5,7 @@ import type { Sandbox } from "#drivers/process/sandbox.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
+import { widePlacement } from "./wide-placement.ts";
 
 /** The options of the holder. */
 export type HolderOptions = {
@@ -17,8 +18,10 @@ export type HolderOptions = {
   readonly specs: readonly ReplicaSpec[];
 };
 
-const { specs, ...folders } = JSON.parse(process.argv[2] ?? "") as HolderOptions;
-const driver = new ProcessDriver({ ...folders, compute: ["CPU"], clock: systemClock, log: silentLog });
+/** JSON has no maps. */
+const revive = (name: string, value: unknown): unknown => (name === "egress" ? new Map() : value);
+const { specs, ...folders } = JSON.parse(process.argv[2] ?? "", revive) as HolderOptions;
+const driver = new ProcessDriver({ ...folders, placement: widePlacement(), clock: systemClock, log: silentLog });
 await driver.open({
   event: (event) => process.stdout.write(`${event.kind} ${event.replicaId}\n`),
   lines: (lines) => {

@@ -8,10 +8,10 @@ import { until } from "./until.ts";
 
 const examplesDir = join(import.meta.dirname, "../../../examples");
 
-/** Serves `examples/` as `acme/examples`; returns the template for SLIPWAY_GIT_URL. */
-export async function serveExamples(t: TestContext): Promise<string> {
+/** Serves `examples/` and `more` as `acme/examples`; returns the template for SLIPWAY_GIT_URL. */
+export async function serveExamples(t: TestContext, more: Readonly<Record<string, string>> = {}): Promise<string> {
   const server = await startGitServer(t);
-  await server.createRepo("acme", "examples", await exampleFiles());
+  await server.createRepo("acme", "examples", { ...(await exampleFiles()), ...more });
   return server.urlTemplate;
 }
 
@@ -39,17 +39,19 @@ export async function deploy(
   if (created.status !== 201) throw new Error(`create answered ${created.status} ${JSON.stringify(created.body)}`);
   const { appId, buildId } = created.body as { appId: string; buildId: string };
   const path = `/v2/projects/${projectId}/apps/${appId}/builds/${buildId}`;
+  const readLog = async (): Promise<string> => {
+    const logs = (await platform.api("GET", `${path}/logs`)).body.logs as { log: string }[];
+    return logs.map((line) => line.log).join("\n");
+  };
   let status = "";
-  await until(
-    `build of ${appId} ends`,
-    async () => {
-      status = String((await platform.api("GET", path)).body.status);
-      return !["pending", "building", "initializing"].includes(status);
-    },
-    { deadlineMs: 180_000 },
-  );
-  const logs = (await platform.api("GET", `${path}/logs`)).body.logs as { log: string }[];
-  return { appId, buildId, status, log: logs.map((line) => line.log).join("\n") };
+  const isEnded = async (): Promise<boolean> => {
+    status = String((await platform.api("GET", path)).body.status);
+    return !["pending", "building", "initializing"].includes(status);
+  };
+  await until(`build of ${appId} ends`, isEnded, { deadlineMs: 180_000 }).catch(async (error: unknown) => {
+    throw new Error(`its log: ${await readLog()}`, { cause: error });
+  });
+  return { appId, buildId, status, log: await readLog() };
 }
 
 /** The number of running replicas of the app, as the API reports it. */

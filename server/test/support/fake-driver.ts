@@ -13,11 +13,13 @@ import {
   type ReplicaSink,
   type ReplicaSpec,
   type ReplicaUsage,
-  type Resources,
 } from "#drivers/driver.ts";
+import { Placement } from "#drivers/pools/placement.ts";
+import type { PoolClaim, Pool } from "#drivers/pools/pool.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { tcpAddress } from "./replica-address.ts";
+import { widePlacement } from "./wide-placement.ts";
 
 /** How a start goes. All times count from the call of `start`; `pendingMs` is added to those after it. */
 export type StartScript = {
@@ -61,6 +63,7 @@ export type FakeReplica = {
   readonly spec: ReplicaSpec;
   readonly script: StartScript;
   readonly address: Address;
+  readonly claim: PoolClaim;
   /** Lines that were not delivered yet. */
   readonly unread: string[];
   state: "pending" | "running" | "ended";
@@ -85,14 +88,19 @@ const everything: Capabilities = {
   cpuLimit: true,
   fileIsolation: true,
   networkIsolation: true,
+  egress: { canLimit: true, allowed: [] },
   keepsLines: true,
+  containerRuntimes: null,
   compute: ["CPU"],
 };
 
 export type FakeDriverOptions = {
   readonly clock: Clock;
   readonly script?: (spec: ReplicaSpec) => StartScript;
+  /** Of these types there is more than anybody takes. */
   readonly compute?: readonly string[];
+  /** Instead of `compute`. */
+  readonly pools?: readonly Pool[];
   /** False: undelivered lines are lost when a replica ends, as when a pod is gone with its log. */
   readonly keepsLines?: boolean;
 };
@@ -102,6 +110,8 @@ export class FakeDriver implements Driver {
   readonly name = "fake" as const;
   readonly instanceId = "fake";
   readonly capabilities: Capabilities;
+  /** Of the process that has it open. */
+  placement: Placement;
   /** Every id that was ever accepted. */
   readonly started = new Set<ReplicaId>();
   /** Compute types without free capacity: starts are refused. */
@@ -120,10 +130,11 @@ export class FakeDriver implements Driver {
   readonly #script: (spec: ReplicaSpec) => StartScript;
   #sink: ReplicaSink | null = null;
 
-  constructor({ clock, script = () => goodScript, compute = ["CPU"], keepsLines = true }: FakeDriverOptions) {
+  constructor({ clock, script = () => goodScript, compute = ["CPU"], pools, keepsLines = true }: FakeDriverOptions) {
     this.#clock = clock;
     this.#script = script;
-    this.capabilities = { ...everything, compute, keepsLines };
+    this.placement = new Placement(pools ?? widePlacement(compute).pools);
+    this.capabilities = { ...everything, compute: this.placement.compute, keepsLines };
   }
 
   collectStorage(): Promise<void> {
@@ -132,6 +143,9 @@ export class FakeDriver implements Driver {
 
   open(sink: ReplicaSink): Promise<void> {
     this.#sink = sink;
+    // What an earlier process held for starts that it did not begin is gone with it.
+    this.placement = new Placement(this.placement.pools);
+    for (const { spec, claim } of this.running()) this.placement.keep(spec.replicaId, claim);
     // What is left of a replica whose end was told is delivered when it is forgotten.
     for (const replica of this.#replicas.values()) if (!replica.isEndTold) this.#tellAll(replica);
     return Promise.resolve();
@@ -142,9 +156,9 @@ export class FakeDriver implements Driver {
     return Promise.resolve();
   }
 
-  capacity({ compute }: Resources): Capacity {
-    if (!this.capabilities.compute.includes(compute)) return "never";
-    return this.full.has(compute) ? "later" : "now";
+  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
+    const capacity = this.placement.capacity(...given);
+    return capacity === "now" && this.full.has(given[0].compute) ? "later" : capacity;
   }
 
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -152,9 +166,10 @@ export class FakeDriver implements Driver {
     if (starting !== undefined) return starting.done;
     if (this.#replicas.has(spec.replicaId)) return Promise.resolve();
     const abort = new AbortController();
-    const done = this.#start(spec, AbortSignal.any([signal, abort.signal])).finally(() =>
-      this.#starting.delete(spec.replicaId),
-    );
+    const done = this.#start(spec, AbortSignal.any([signal, abort.signal])).finally(() => {
+      this.#starting.delete(spec.replicaId);
+      if (this.#replicas.get(spec.replicaId)?.state === undefined) this.placement.release(spec.replicaId);
+    });
     this.#starting.set(spec.replicaId, { done, abort });
     return done;
   }
@@ -165,6 +180,7 @@ export class FakeDriver implements Driver {
     starting?.abort.abort();
     await starting?.done.catch(() => undefined);
     const replica = this.#replicas.get(replicaId);
+    if (replica === undefined) this.placement.release(replicaId);
     if (replica === undefined || replica.isEndTold) return;
     const forced = { exitCode: null, signal: "SIGKILL", reason: "It did not end in time and was ended by force." };
     this.#clock.after(graceMs, () => this.#end(replica, forced, "forced"));
@@ -212,6 +228,7 @@ export class FakeDriver implements Driver {
   /** Removes a replica without a trace, as when its machine is lost. */
   vanish(replicaId: ReplicaId): void {
     this.#replicas.delete(replicaId);
+    this.placement.release(replicaId);
   }
 
   /** Prints a line as the replica. */
@@ -243,11 +260,12 @@ export class FakeDriver implements Driver {
     if (!signal.aborted) await this.#clock.sleep(script.createMs, signal).catch(() => undefined);
     if (signal.aborted) throw new StartRefused("The start was cancelled.");
     if (script.refusal !== null) throw new StartRefused(script.refusal.reason, { kind: script.refusal.kind });
-    if (this.capacity(spec) !== "now") {
+    const claim = this.full.has(spec.compute) ? null : this.placement.hold(spec.replicaId, spec);
+    if (claim === null) {
       throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
     }
     const replica: FakeReplica = {
-      ...{ spec, script, address: { host: spec.replicaId, port: 1 }, unread: [...script.lines] },
+      ...{ spec, script, claim, address: { host: spec.replicaId, port: 1 }, unread: [...script.lines] },
       ...{ state: "pending", isReady: false, askedAtMs: null, graceMs: 0, end: null },
       ...{ isEndTold: false, telling: null, usage: { cpuSeconds: 0, memoryBytes: 0 } },
       gone: Promise.withResolvers<void>(),
@@ -286,6 +304,7 @@ export class FakeDriver implements Driver {
     if (replica.state === "ended") return;
     this.onExit(replica, how);
     replica.state = "ended";
+    this.placement.release(replica.spec.replicaId);
     replica.end = end;
     if (!this.capabilities.keepsLines) replica.unread.length = 0;
     this.#tellAll(replica);

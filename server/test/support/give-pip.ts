@@ -6,6 +6,9 @@ import { join } from "node:path";
 /** The variable in which the runner passes the location of pip to test files. */
 export const pipSeedVariable = "SLIPWAY_TEST_PIP";
 
+/** The Python version of that pip. Builds with another version install pip themselves. */
+export const pipVersion = "3.11";
+
 /** Lets builds below the folder find the result of `makePipSeed`. Each gets its own pointers, so that none removes it. */
 export function givePip(buildsDir: string): void {
   const seed = process.env[pipSeedVariable] ?? "";

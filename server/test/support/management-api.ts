@@ -12,9 +12,10 @@ import { createProject } from "#accounts/projects.ts";
 import type { TokenCheck } from "#accounts/token-check.ts";
 import type { TokenUses } from "#accounts/token-uses.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
-import { createApi, type ApiParts } from "#api/server.ts";
+import type { ApiParts } from "#api/parts.ts";
+import { createApi } from "#api/server.ts";
 import type { UseCases } from "#apps/use-cases.ts";
-import { platformActor, type By } from "#audit/actor.ts";
+import { platformActor, type By } from "#audit/record.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
@@ -112,6 +113,7 @@ export async function startManagementApi(
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
+    hardware: () => ({ items: [] }),
     health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: options.waitReason ?? (() => undefined),
     conditionsOf: noConditions,

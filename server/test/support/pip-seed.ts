@@ -8,17 +8,15 @@ import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
 import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
-import { toolsBelow } from "./give-pip.ts";
+import { pipVersion, toolsBelow } from "./give-pip.ts";
 
-/** The Python version that test apps request; for any other one, a platform installs pip itself. */
-const version = "3.11";
 const makeTimeoutMs = 120_000;
 
 /** Lets a builder install pip below the folder, if this Python version exists; returns the value for SLIPWAY_TEST_PIP. */
 export async function makePipSeed(folder: string): Promise<string> {
   const buildsDir = join(folder, "builds");
   const pythons = new PythonFinder({ environment: toolEnvironment });
-  const usable = (await pythons.all()).some((python) => python.version === version && python.hasPip);
+  const usable = (await pythons.all()).some((python) => python.version === pipVersion && python.hasPip);
   if (!usable) return "";
   const builder = new ProcessBuilder({
     ...{ buildsDir, pythons, toolEnvironment, commandTimeoutMs: makeTimeoutMs, runtimeDir: null, hidden: [] },
@@ -26,7 +24,7 @@ export async function makePipSeed(folder: string): Promise<string> {
   });
   const sourceDir = join(folder, "source");
   mkdirSync(sourceDir);
-  const plan = buildPlan({ appId: appIdOf(newProjectId(), "app"), pythonVersion: version, shellCommands: ["true"] });
+  const plan = buildPlan({ appId: appIdOf(newProjectId(), "app"), pythonVersion: pipVersion, shellCommands: ["true"] });
   const signal = new AbortController().signal;
   await builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth: () => Promise.resolve(null) });
   return toolsBelow(buildsDir);

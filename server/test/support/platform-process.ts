@@ -128,7 +128,7 @@ export class PlatformProcess {
   async remove(): Promise<void> {
     await this.end("SIGTERM");
     if (process.env["SLIPWAY_TEST_SHOW"] === "1") process.stderr.write(this.#printed);
-    const ours = [join(this.dataDir, "builds"), join(this.dataDir, "replicas"), join(this.dataDir, "postgres")];
+    const ours = ["builds", "replicas", "sandbox", "postgres"].map((name) => join(this.dataDir, name));
     await endProcessesThatName(ours);
     await this.#removeCgroups();
     await rm(this.dataDir, { recursive: true, force: true });
@@ -211,5 +211,5 @@ async function endProcessesThatName(folders: readonly string[]): Promise<void> {
     }
     return pids.length === 0;
   };
-  await until("processes of the test's data folder are gone", endAll, { deadlineMs: 15_000 });
+  await until("processes of the test's data folder are gone", endAll, { deadlineMs: 60_000 });
 }

@@ -1,4 +1,5 @@
 // A data folder with apps for tests of the process driver, and a check for what remains of it on this machine.
+import { installationOf } from "#drivers/app-firewall.ts";
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -6,8 +7,7 @@ import { dirname, join } from "node:path";
 import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts";
 
 import { noCgroups, type Cgroups } from "#drivers/process/cgroup-detect.ts";
-import type { DiskWatch } from "#drivers/process/disk-watch.ts";
-import { installationOf } from "#drivers/process/network.ts";
+import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { ProcessDriver } from "#drivers/process/driver.ts";
 import { removeFolder } from "#drivers/process/replica-files.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
@@ -16,6 +16,7 @@ import { silentLog } from "#lib/log.ts";
 import type { Behaviour, ConformanceFixture } from "./driver-conformance.ts";
 import { makeFolder } from "./folder.ts";
 import { replicaSpec } from "./replica-spec.ts";
+import { widePlacement } from "./wide-placement.ts";
 
 /** Replaces the runtime unless the real one is requested. */
 export const testRuntimeDir = join(import.meta.dirname, "driver-runtime");
@@ -50,9 +51,9 @@ export class ProcessFixture implements ConformanceFixture {
     return join(this.dataDir, "replicas");
   }
 
-  driver(disk?: DiskWatch): Driver {
+  driver(disk?: DiskWatch, placement = widePlacement()): Driver {
     const watched = disk === undefined ? {} : { disk };
-    return new ProcessDriver({ ...this.places(), ...watched, compute: ["CPU"], clock: systemClock, log: silentLog });
+    return new ProcessDriver({ ...this.places(), ...watched, placement, clock: systemClock, log: silentLog });
   }
 
   /** The serializable part of a driver's options. */

@@ -13,6 +13,7 @@ export function replicaSpec(given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "art
     buildId: newBuildId(),
     releaseId: newReleaseId(),
     runtime: "cortex",
+    containerRuntime: null,
     entrypoint: [],
     port: 8000,
     environment: {},
@@ -26,6 +27,7 @@ export function replicaSpec(given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "art
     storage: projectId,
     concurrency: 1,
     graceSeconds: 5,
+    egressCidrs: null,
     logLevel: "INFO",
     ...given,
   };

@@ -44,14 +44,17 @@ export class RunTraffic {
   readonly platform: PlatformProcess;
   readonly receiver: WebhookReceiver;
   readonly appId: string;
+  /** Pushes another version of the app's code. */
+  readonly push: () => Promise<unknown>;
   /** Accepted runs by their number. */
   readonly accepted = new Map<number, string>();
   #next = 1;
 
-  constructor(parts: { platform: PlatformProcess; receiver: WebhookReceiver; appId: string }) {
+  constructor(parts: Pick<RunTraffic, "platform" | "receiver" | "appId" | "push">) {
     this.platform = parts.platform;
     this.receiver = parts.receiver;
     this.appId = parts.appId;
+    this.push = parts.push;
   }
 
   /** A progress counter: increases with each accepted or delivered run. */
@@ -87,8 +90,11 @@ export class RunTraffic {
     await until(`run ${number} is accepted`, isAccepted, { deadlineMs: waitMs });
   }
 
-  /** Checks that every accepted run has ended exactly once, as it must; returns the number of runs per outcome. */
-  async settled(): Promise<Record<string, number>> {
+  /**
+   * Checks that every accepted run has ended exactly once, as it must; returns the number of runs per outcome. `killed`: the
+   * reason of runs whose replica the test has killed.
+   */
+  async settled(killed = /^interrupted/): Promise<Record<string, number>> {
     const counts: Record<string, number> = {};
     const successes = new Map<number, string>();
     const runs = [...this.accepted];
@@ -98,7 +104,7 @@ export class RunTraffic {
     };
     await Promise.all(Array.from({ length: askersAtOnce }, ask));
     for (const [number, item] of items) {
-      const isInterrupted = item.reason?.startsWith("interrupted") === true;
+      const isInterrupted = killed.test(item.reason ?? "");
       const key = isInterrupted ? "interrupted" : item.status;
       counts[key] = (counts[key] ?? 0) + 1;
       if (item.status === "success") successes.set(number, item.id);
@@ -152,17 +158,27 @@ export class RunTraffic {
   }
 }
 
+type TrafficOptions = {
+  /** Fields of the app. */
+  readonly fields?: Record<string, number>;
+  /** SLIPWAY_… variables. */
+  readonly settings?: Record<string, string>;
+};
+
 /** Starts a platform with the app, at most two replicas of it, and a receiver. */
-export async function startTraffic(t: TestContext, scaling: Record<string, number> = {}): Promise<RunTraffic> {
+export async function startTraffic(t: TestContext, { fields, settings }: TrafficOptions = {}): Promise<RunTraffic> {
   const git = await startGitServer(t);
   await git.createRepo("acme", "work", { "main.py": workApp });
   const receiver = await startReceiver(t);
   const platform = await startPlatform(t, {
     SLIPWAY_GIT_URL: git.urlTemplate,
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
+    ...settings,
   });
-  const usual = { cooldownPeriodSeconds: 600, replicaConcurrency: 8, maxReplicaCount: 2, ...scaling };
+  const usual = { cooldownPeriodSeconds: 600, replicaConcurrency: 8, maxReplicaCount: 2, ...fields };
   const app = await deploy(platform, { name: "work", gitRepo: "acme/work", pythonVersion: "3.11", ...usual });
   assert.equal(app.status, "success", app.log);
-  return new RunTraffic({ platform, receiver, appId: app.appId });
+  let versions = 0;
+  const push = (): Promise<unknown> => git.push("acme", "work", { "main.py": `${workApp}\n# Version ${++versions}\n` });
+  return new RunTraffic({ platform, receiver, appId: app.appId, push });
 }

@@ -4,7 +4,7 @@ import { freemem } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
 import { SigningKeys } from "#accounts/keys.ts";
-import { platformActor } from "#audit/actor.ts";
+import { platformActor } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";

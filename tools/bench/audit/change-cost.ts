@@ -1,7 +1,7 @@
 // The cost that the audit log adds to a change: the same change without an entry, with an unchained entry, and with a chained
 // entry, in turns. Nothing waits for fsync, which would take equally long in each case.
 import type { Client } from "pg";
-import { platformActor } from "@slipway/server/src/audit/actor.ts";
+import { platformActor } from "@slipway/server/src/audit/record.ts";
 import { record } from "@slipway/server/src/audit/record.ts";
 import type { ProjectId } from "@slipway/server/src/lib/ids.ts";
 import type { Db } from "@slipway/server/src/store/database.ts";

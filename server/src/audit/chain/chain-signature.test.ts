@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createPublicKey, generateKeyPairSync, sign, type JsonWebKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { verifyExport } from "#audit/export/verify-export.ts";
+import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
 import { keyIdOf, signatureFault, signText } from "./chain-signature.ts";
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });

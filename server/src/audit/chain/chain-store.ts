@@ -1,7 +1,7 @@
 // Rows of the chains except their links: the list of chains, their checkpoints, and the stubs that retention leaves.
 // export-store.ts reads links; the database itself writes them.
 import { sql } from "kysely";
-import type { Db } from "#store/database.ts";
+import { insertNew, type Db } from "#store/database.ts";
 import {
   checkpointLine,
   stubLine,
@@ -45,11 +45,7 @@ export type NewCheckpoint = OpenEnd & { readonly at: Date; readonly keyId: strin
 
 /** Inserts a checkpoint, unless another process has inserted one after the same predecessor. */
 export async function insertCheckpoint(db: Db, { keyId, hash, ...row }: NewCheckpoint): Promise<void> {
-  await db
-    .insertInto("audit_checkpoints")
-    .values({ ...row, key_id: keyId, hash: Buffer.from(hash, "hex") })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+  await insertNew(db, "audit_checkpoints", { ...row, key_id: keyId, hash: Buffer.from(hash, "hex") });
 }
 
 /** Checkpoints with numbers after `after` up to `through`, in order, at most `limit`. No locks. */

@@ -1,7 +1,7 @@
 // Exports the audit log of a project as one text that is produced while it is read: with constant memory and without a long
 // transaction. The content is fixed at the beginning: all entries up to the chain's number at that time. Full NDJSON exports go
 // by number and can be verified; CSV and filtered exports go by time.
-import type { By } from "#audit/actor.ts";
+import { record, type By } from "#audit/record.ts";
 import type { AuditScope } from "#audit/audit-log.ts";
 import { windowOf, type AuditWindow } from "#audit/audit-window.ts";
 import type { AuditChain } from "#audit/chain/audit-chain.ts";
@@ -9,7 +9,6 @@ import type { RetentionOf } from "#audit/chain/audit-retention.ts";
 import { readStub } from "#audit/chain/chain-store.ts";
 import { microsFrom, timeOfMicros, type Instant } from "#audit/instant.ts";
 import type { Changes } from "#audit/mask.ts";
-import { record } from "#audit/record.ts";
 import { showEntry } from "#audit/shown-entry.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { readAhead } from "#lib/read-ahead.ts";
@@ -23,15 +22,7 @@ import {
   type ExportFilter,
   type ExportLine,
 } from "./export-format.ts";
-import {
-  chainOf,
-  readEnd,
-  readLinks,
-  readLinksByTime,
-  type Chain,
-  type ChainEnd,
-  type LinkedRow,
-} from "./export-store.ts";
+import * as store from "./export-store.ts";
 
 export type ExportFormat = "ndjson" | "csv";
 
@@ -67,7 +58,7 @@ export class AuditExport {
     const resource = { type: "project", id: projectId };
     await record(db, { projectId, action: "audit_log.export", by, resource, changes: changesOf(format, filter) });
     if (format === "ndjson" && filter === null) return this.#whole(projectId);
-    const end = await readEnd(db, chainOf(projectId));
+    const end = await store.readEnd(db, store.chainOf(projectId));
     const settled = { window, end };
     if (format === "csv") return this.#csv(wish, settled);
     const { header } = await chain.begin(db, { projectId, through: end, filter });
@@ -77,7 +68,7 @@ export class AuditExport {
   /** Ends with a checkpoint made for this export. */
   async *#whole(projectId: ProjectId): AsyncGenerator<string> {
     const { db, chain: signed } = this.#options;
-    const chain = chainOf(projectId);
+    const chain = store.chainOf(projectId);
     const { header, stub } = await signed.begin(db, {
       ...{ projectId, filter: null },
       through: await signed.checkpoint(projectId),
@@ -88,8 +79,12 @@ export class AuditExport {
       yield textOf(linesOf(rows, checkpoints));
   }
 
-  async *#byNumber(range: { readonly chain: Chain; readonly after: number; readonly through: number }): AsyncGenerator<{
-    readonly rows: readonly LinkedRow[];
+  async *#byNumber(range: {
+    readonly chain: store.Chain;
+    readonly after: number;
+    readonly through: number;
+  }): AsyncGenerator<{
+    readonly rows: readonly store.LinkedRow[];
     readonly checkpoints: readonly CheckpointLine[];
   }> {
     const { db, chain: signed } = this.#options;
@@ -97,7 +92,7 @@ export class AuditExport {
     let { after } = range;
     let limit: number = batchMax.first;
     while (after < through) {
-      const rows = await readLinks(db, { chain, after, through, limit });
+      const rows = await store.readLinks(db, { chain, after, through, limit });
       const last = rows.at(-1);
       const numbers = { chain, after, through: last?.number ?? through, limit };
       const checkpoints = await signed.checkpoints(db, numbers);
@@ -123,14 +118,14 @@ export class AuditExport {
   }
 
   /** Oldest first by time and id; entries committed after the export began are left out. */
-  async *#byTime(wish: ExportWish, { window, end }: Settled): AsyncGenerator<LinkedRow[]> {
+  async *#byTime(wish: ExportWish, { window, end }: Settled): AsyncGenerator<store.LinkedRow[]> {
     if (window === null) return;
     const { db } = this.#options;
     const { projectId, action, actorId, outcome } = wish;
     // All entries of the chain have times before its end was read; without this bound the export would chase new ones.
     const toMicros = Math.min(window.toMicros ?? Number.MAX_SAFE_INTEGER, end.atMicros);
     const query = {
-      chain: chainOf(projectId),
+      chain: store.chainOf(projectId),
       projectId,
       action,
       actorId,
@@ -141,7 +136,7 @@ export class AuditExport {
     let after: { readonly atMicros: number; readonly id: number } | null = null;
     let limit: number = batchMax.first;
     for (;;) {
-      const rows: LinkedRow[] = await readLinksByTime(db, { ...query, after, limit });
+      const rows: store.LinkedRow[] = await store.readLinksByTime(db, { ...query, after, limit });
       const last = rows.at(-1);
       const kept = rows.filter(({ number }) => number <= end.number);
       if (kept.length > 0) yield kept;
@@ -152,9 +147,9 @@ export class AuditExport {
   }
 }
 
-type Settled = { readonly window: AuditWindow | null; readonly end: ChainEnd };
+type Settled = { readonly window: AuditWindow | null; readonly end: store.ChainEnd };
 
-function linesOf(rows: readonly LinkedRow[], checkpoints: readonly CheckpointLine[]): ExportLine[] {
+function linesOf(rows: readonly store.LinkedRow[], checkpoints: readonly CheckpointLine[]): ExportLine[] {
   const behind = new Map(checkpoints.map((checkpoint) => [checkpoint.number, checkpoint]));
   return rows.flatMap((row) => {
     const line = entryLine({ number: row.number, hash: row.hash, entry: showEntry(row) });
@@ -168,14 +163,14 @@ function textOf(lines: readonly ExportLine[]): string {
 }
 
 /** The size of the next batch, if its entries are similar to these. */
-function nextLimit(rows: readonly LinkedRow[]): number {
+function nextLimit(rows: readonly store.LinkedRow[]): number {
   const length = rows.reduce((sum, row) => sum + lengthOf(row), 0);
   const fitting = Math.round((rows.length * batchLength) / Math.max(1, length));
   return Math.min(batchMax.max, Math.max(batchMax.min, Math.min(fitting, 4 * rows.length)));
 }
 
 /** An estimate, without building the line. */
-function lengthOf({ changes, reason }: LinkedRow): number {
+function lengthOf({ changes, reason }: store.LinkedRow): number {
   return 500 + (reason?.length ?? 0) + (changes === null ? 0 : JSON.stringify(changes).length);
 }
 

@@ -1,26 +1,17 @@
 // Runs one forwarding under its lease: sends batch after batch until the receiver has everything, refuses one, or the turn is
 // over. A batch is recorded before it is sent and resent unchanged until the receiver takes it, so that duplicates have the
 // same id.
-import { platformActor } from "#audit/actor.ts";
 import { entryLine, type EntryLine } from "#audit/export/export-format.ts";
 import { projectOfChain, readLinks } from "#audit/export/export-store.ts";
-import { record } from "#audit/record.ts";
+import { platformActor, record } from "#audit/record.ts";
 import { showEntry } from "#audit/shown-entry.ts";
 import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
+import { standardSignature } from "#lib/webhook-signature.ts";
 import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
-import { batchHeaders, batchMessage, countWithin } from "./forwarding-message.ts";
 import { judgeBatch, type BatchVerdict } from "./forwarding-schedule.ts";
-import {
-  beginBatch,
-  endBatch,
-  pause,
-  postpone,
-  readForwardings,
-  skipRemoved,
-  type ForwardingRow,
-} from "./forwarding-store.ts";
+import * as store from "./forwarding-store.ts";
 
 /** Where entries go. `key` null: messages are unsigned. */
 export type Receiver = {
@@ -31,7 +22,7 @@ export type Receiver = {
 
 export type SenderParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly leases: Leases<"audit_forwardings">;
-  readonly receiverOf: (row: ForwardingRow) => Receiver | null;
+  readonly receiverOf: (row: store.ForwardingRow) => Receiver | null;
   /** Timeout of one attempt; well below the lease, which is renewed before each. */
   readonly timeoutMs: number;
   /** Aborted when the platform stops. */
@@ -54,23 +45,23 @@ export async function sendBatches(lease: ForwardingLease, parts: SenderParts): P
   const endMs = clock.monotonicMs() + sendingMs;
   for (let count = 0; count < batchesMax && !stopping.aborted && clock.monotonicMs() < endMs; count++) {
     if (!(await leases.renew(lease))) return;
-    const [row] = await readForwardings(db, [lease.id]);
+    const [row] = await store.readForwardings(db, [lease.id]);
     const receiver = row === undefined ? null : parts.receiverOf(row);
     if (row === undefined || receiver === null || !(await sendBatch({ lease, row, receiver }, parts))) break;
   }
   await leases.release(lease);
 }
 
-type Turn = { readonly lease: ForwardingLease; readonly row: ForwardingRow; readonly receiver: Receiver };
+type Turn = { readonly lease: ForwardingLease; readonly row: store.ForwardingRow; readonly receiver: Receiver };
 
 /** True: the receiver took it, and there may be more. */
 async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   const { lease, row, receiver } = turn;
   const { db, leases, clock, timeoutMs, stopping } = parts;
   const [first, ...others] = await nextEntries(row, db);
-  if (first === undefined) return await skipRemoved(db, leases.held(lease)).then(() => false);
+  if (first === undefined) return await store.skipRemoved(db, leases.held(lease)).then(() => false);
   const through = others.at(-1)?.number ?? first.number;
-  if (row.sending_through !== through && !(await beginBatch(db, leases.held(lease), through))) return false;
+  if (row.sending_through !== through && !(await store.beginBatch(db, leases.held(lease), through))) return false;
   const message = batchMessage({
     forwardingId: row.id,
     project: projectOfChain(row.chain),
@@ -85,13 +76,13 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
     ...{ answer, failures, failingSinceMs: since?.getTime() ?? null },
     ...{ nowMs: clock.now(), random: clock.random(), isPausable: row.scope === "project" },
   });
-  if (verdict.kind === "taken") return await endBatch(db, leases.held(lease), through);
+  if (verdict.kind === "taken") return await store.endBatch(db, leases.held(lease), through);
   await putOff(turn, verdict, parts);
   return false;
 }
 
 /** The entries of the batch in progress, or of a new one. */
-async function nextEntries(row: ForwardingRow, db: Db): Promise<EntryLine[]> {
+async function nextEntries(row: store.ForwardingRow, db: Db): Promise<EntryLine[]> {
   const { chain, position: after, sending_through: begun } = row;
   const range = { chain, after, through: begun ?? Number.MAX_SAFE_INTEGER, limit: entriesMax };
   const links = await readLinks(db, range);
@@ -105,21 +96,59 @@ async function putOff({ lease, row }: Turn, verdict: PutOff, { db, leases, log }
   const { id, scope, chain } = row;
   const about = { forwarding: id, scope, chain, reason: verdict.reason };
   if (verdict.kind === "again") {
-    await postpone(db, leases.held(lease), verdict);
+    await store.postpone(db, leases.held(lease), verdict);
     if (row.failures === 0) log.warn(about, "audit log entries cannot be forwarded; retrying");
     return;
   }
   const isDone = await db.transaction().execute(async (tx) => {
-    if (!(await pause(tx, leases.held(lease), verdict.reason))) return false;
+    if (!(await store.pause(tx, leases.held(lease), verdict.reason))) return false;
     await recordPause(tx, row, verdict.reason);
     return true;
   });
   if (isDone) log.warn(about, "audit log forwarding is paused");
 }
 
-async function recordPause(tx: Db, { chain }: ForwardingRow, reason: string): Promise<void> {
+async function recordPause(tx: Db, { chain }: store.ForwardingRow, reason: string): Promise<void> {
   const projectId = projectOfChain(chain);
   const resource = { type: "project", ...(projectId === null ? {} : { id: projectId }) };
   const by = { actor: platformActor };
   await record(tx, { projectId, action: "audit_log.forwarding_pause", outcome: "failure", by, resource, reason });
+}
+
+/** A message without the parts that differ per attempt. */
+type BatchMessage = { readonly id: string; readonly body: Buffer };
+
+/** One message of Standard Webhooks: entries of a chain in the order of their numbers, at least one. The same ones give the same bytes. */
+function batchMessage(batch: {
+  readonly forwardingId: string;
+  readonly project: string | null;
+  readonly entries: readonly [EntryLine, ...EntryLine[]];
+}): BatchMessage {
+  const { forwardingId, project, entries } = batch;
+  const [first] = entries;
+  const last = entries.at(-1) ?? first;
+  const data = { project, entries };
+  const body = JSON.stringify({ type: "audit_log.entries", timestamp: last.entry.timestamp, data });
+  return { id: `audit_${forwardingId}_${first.number}-${last.number}`, body: Buffer.from(body) };
+}
+
+/** The headers of an attempt. `key` null: unsigned. */
+function batchHeaders(message: BatchMessage, at: { readonly key: Buffer | null; readonly nowMs: number }) {
+  const seconds = Math.floor(at.nowMs / 1000);
+  return {
+    "Content-Type": "application/json",
+    "webhook-id": message.id,
+    "webhook-timestamp": String(seconds),
+    ...(at.key === null ? {} : { "webhook-signature": standardSignature([at.key], message, seconds) }),
+  };
+}
+
+/** How many lines fit into `bytesMax` together; at least one. */
+function countWithin(lines: readonly EntryLine[], bytesMax: number): number {
+  let bytes = 0;
+  for (const [index, line] of lines.entries()) {
+    bytes += Buffer.byteLength(JSON.stringify(line));
+    if (bytes > bytesMax) return Math.max(1, index);
+  }
+  return lines.length;
 }

@@ -1,31 +1,17 @@
 // Rows of forwardings: where entries go, and how far each receiver has got. A sender holds the row's lease, and each of its
 // writes names the lease.
-import { sql, type RawBuilder } from "kysely";
+import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
-import type { Chain } from "#audit/export/export-store.ts";
+import { changeOne, type Db, type Tx } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
 
 /** A forwarding's id: a UUID. */
 export type ForwardingId = string;
 
-/** A row without its lease. */
-export type ForwardingRow = {
-  readonly id: ForwardingId;
-  readonly scope: "project" | "platform";
-  readonly chain: Chain;
-  /** Null: the operator's settings have the URL. */
-  readonly url: string | null;
-  readonly secret_sealed: string | null;
-  readonly created_at: Date;
-  readonly position: number;
-  readonly sending_through: number | null;
-  readonly failures: number;
-  readonly failing_since: Date | null;
-  readonly due_at: Date;
-  readonly paused_at: Date | null;
-  readonly reason: string | null;
-  readonly delivered_at: Date | null;
-};
+/** A row without its lease. `url` null: the operator's settings have the URL. */
+export type ForwardingRow = Readonly<
+  Omit<Selectable<Tables["audit_forwardings"]>, "lease_holder" | "lease_epoch" | "lease_until">
+>;
 
 /** True for the row only while its lease is held; see `store/lease.ts`. */
 export type Held = RawBuilder<boolean>;
@@ -82,25 +68,22 @@ export async function changeProjectForwarding(
 
 /** False when the project had none. */
 export async function deleteProjectForwarding(tx: Tx, projectId: ProjectId): Promise<boolean> {
-  const result = await sql`
-    delete from audit_forwardings where scope = 'project' and chain = ${projectId}`.execute(tx);
-  return result.numAffectedRows === 1n;
+  return await changeOne(tx)`
+    delete from audit_forwardings where scope = 'project' and chain = ${projectId}`;
 }
 
 /** Records which batch is sent from now on; false when the lease is lost. */
 export async function beginBatch(db: Db, held: Held, through: number): Promise<boolean> {
-  const result = await sql`update audit_forwardings set sending_through = ${through} where ${held}`.execute(db);
-  return result.numAffectedRows === 1n;
+  return await changeOne(db)`update audit_forwardings set sending_through = ${through} where ${held}`;
 }
 
 /** The receiver has all entries up to the number; false when the lease is lost. */
 export async function endBatch(db: Db, held: Held, through: number): Promise<boolean> {
-  const result = await sql`
+  return await changeOne(db)`
     update audit_forwardings
        set position = ${through}, sending_through = null, failures = 0, failing_since = null, reason = null,
            delivered_at = clock_timestamp()
-     where ${held}`.execute(db);
-  return result.numAffectedRows === 1n;
+     where ${held}`;
 }
 
 /** Schedules the batch for a retry and ends the lease. False when the lease was lost. */
@@ -109,31 +92,28 @@ export async function postpone(
   held: Held,
   { waitMs, reason }: { readonly waitMs: number; readonly reason: string },
 ): Promise<boolean> {
-  const result = await sql`
+  return await changeOne(db)`
     update audit_forwardings
        set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()), reason = ${reason},
            due_at = clock_timestamp() + ${waitMs} * interval '1 millisecond', lease_holder = null, lease_until = null
-     where ${held}`.execute(db);
-  return result.numAffectedRows === 1n;
+     where ${held}`;
 }
 
 /** Stops sending until the forwarding is set again, and ends the lease. False when the lease was lost. */
 export async function pause(tx: Tx, held: Held, reason: string): Promise<boolean> {
-  const result = await sql`
+  return await changeOne(tx)`
     update audit_forwardings
        set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()), reason = ${reason},
            paused_at = clock_timestamp(), lease_holder = null, lease_until = null
-     where ${held}`.execute(tx);
-  return result.numAffectedRows === 1n;
+     where ${held}`;
 }
 
 /** Retention has removed the entries to send next: continues after them. False when the lease is lost. */
 export async function skipRemoved(db: Db, held: Held): Promise<boolean> {
-  const result = await sql`
+  return await changeOne(db)`
     update audit_forwardings as stuck
        set position = greatest(position, (select number from audit_stubs where chain = stuck.chain)), sending_through = null
-     where ${held}`.execute(db);
-  return result.numAffectedRows === 1n;
+     where ${held}`;
 }
 
 /**

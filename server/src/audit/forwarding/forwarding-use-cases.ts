@@ -1,8 +1,7 @@
 // Sets, shows and ends the forwarding of a project's audit log. Called by the API; each change and its entry are one transaction.
 import { randomUUID } from "node:crypto";
-import type { By } from "#audit/actor.ts";
+import { record, type By } from "#audit/record.ts";
 import { chainOf, readHead } from "#audit/export/export-store.ts";
-import { record } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -10,14 +9,7 @@ import { makeWebhookSecret, readWebhookSecret } from "#lib/webhook-signature.ts"
 import type { Db, Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
-import {
-  changeProjectForwarding,
-  deleteProjectForwarding,
-  insertProjectForwarding,
-  readProjectForwarding,
-  type ForwardingId,
-  type ForwardingRow,
-} from "./forwarding-store.ts";
+import * as store from "./forwarding-store.ts";
 
 /** The requested forwarding. Without `secret`, the existing one stays, or a new one is created. */
 export type ForwardingWish = { readonly url: string; readonly secret?: Secret | undefined };
@@ -43,7 +35,7 @@ export type AuditForwarding = {
 export type SetForwarding = { readonly forwarding: AuditForwarding; readonly secret: Secret | null };
 
 /** The sealing context of a forwarding's secret. */
-export function forwardingSecretContext(id: ForwardingId): string {
+export function forwardingSecretContext(id: store.ForwardingId): string {
   return `audit-forwarding:${id}`;
 }
 
@@ -68,7 +60,7 @@ export class ForwardingUseCases {
       throw new Fault("invalid", "secret must be whsec_ and 24 to 64 bytes in base64 (the given value is not shown).");
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
-      const before = await readProjectForwarding(tx, projectId, { lock: true });
+      const before = await store.readProjectForwarding(tx, projectId, { lock: true });
       const made = await this.#write(tx, { projectId, wish, before });
       await recordSet(tx, { projectId, by, before, wish });
       await notify(tx, "audit", projectId);
@@ -84,7 +76,7 @@ export class ForwardingUseCases {
   /** Sends nothing more; a message under way may still arrive. */
   async delete(projectId: ProjectId, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
-      if (!(await deleteProjectForwarding(tx, projectId))) throw noForwarding();
+      if (!(await store.deleteProjectForwarding(tx, projectId))) throw noForwarding();
       const resource = { type: "project", id: projectId };
       await record(tx, { projectId, action: "audit_log.forwarding_delete", by, resource });
     });
@@ -93,7 +85,11 @@ export class ForwardingUseCases {
   /** Returns the secret if this call created it. */
   async #write(
     tx: Tx,
-    given: { readonly projectId: ProjectId; readonly wish: ForwardingWish; readonly before: ForwardingRow | undefined },
+    given: {
+      readonly projectId: ProjectId;
+      readonly wish: ForwardingWish;
+      readonly before: store.ForwardingRow | undefined;
+    },
   ): Promise<Secret | null> {
     const { projectId, wish, before } = given;
     const id = before?.id ?? randomUUID();
@@ -104,12 +100,12 @@ export class ForwardingUseCases {
         ? (before?.secret_sealed ?? null)
         : this.#parts.sealer.seal(secret.reveal(), forwardingSecretContext(id));
     if (before !== undefined) {
-      await changeProjectForwarding(tx, { id, url: wish.url, secret_sealed: sealed });
+      await store.changeProjectForwarding(tx, { id, url: wish.url, secret_sealed: sealed });
       return made;
     }
     const chain = chainOf(projectId);
     const { number } = await readHead(tx, chain);
-    await insertProjectForwarding(tx, { id, chain, url: wish.url, secret_sealed: sealed, position: number });
+    await store.insertProjectForwarding(tx, { id, chain, url: wish.url, secret_sealed: sealed, position: number });
     return made;
   }
 }
@@ -117,7 +113,7 @@ export class ForwardingUseCases {
 type Change = {
   readonly projectId: ProjectId;
   readonly by: By;
-  readonly before: ForwardingRow | undefined;
+  readonly before: store.ForwardingRow | undefined;
   readonly wish: ForwardingWish;
 };
 
@@ -132,7 +128,7 @@ async function recordSet(tx: Tx, { projectId, by, before, wish }: Change): Promi
 }
 
 async function show(db: Db, projectId: ProjectId): Promise<AuditForwarding> {
-  const row = await readProjectForwarding(db, projectId);
+  const row = await store.readProjectForwarding(db, projectId);
   if (row?.url === undefined || row.url === null) throw noForwarding();
   const { number } = await readHead(db, chainOf(projectId));
   const state = row.paused_at !== null ? "paused" : row.failures > 0 ? "failing" : "active";

@@ -2,21 +2,17 @@
 // are written together or not at all. Called when usage is posted and when a budget changes.
 import { randomUUID } from "node:crypto";
 import { ownerAddresses } from "#accounts/project-store.ts";
-import { platformActor } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { platformActor, record } from "#audit/record.ts";
 import { periodOf } from "#billing/period.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import type { Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { addNotices, spentOf, writeState, type Budget, type Notice } from "./budget-store.ts";
 import { wholeCentsOf, contentOf, messageOf, titleOf, type BudgetEvent } from "./budget-text.ts";
 import { judgeBudget, type BudgetState } from "./budget.ts";
 
-export type BudgetStepParts = {
-  readonly clock: Clock;
-  readonly log: Log;
+export type BudgetStepParts = Pick<Foundation, "clock" | "log"> & {
   /** Whether mail is configured. */
   readonly hasMail: boolean;
 };

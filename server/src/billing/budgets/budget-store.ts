@@ -4,7 +4,7 @@ import { costOfMonth } from "#billing/usage/usage-store.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import type { BudgetNoticesTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
 
 /** The scope of a budget; `appId` null: the whole project. */
@@ -25,7 +25,7 @@ export type Budget = BudgetScope & {
 const addsMax = 5;
 
 /** A budget notice. `target`: a person's address or a URL. */
-export type Notice = Insertable<BudgetNoticesTable> & { readonly id: string };
+export type Notice = Insertable<Tables["budget_notices"]> & { readonly id: string };
 export type DueNotice = Pick<Notice, "id" | "target" | "kind"> & {
   readonly content: unknown;
   readonly attempts: number;

@@ -2,23 +2,13 @@
 // are one transaction.
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { periodOf } from "#billing/period.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { resourceOf, takeStep, type BudgetStepParts } from "./budget-step.ts";
-import {
-  addBudget,
-  findBudget,
-  lockBudget,
-  putBudget,
-  removeBudget,
-  spentOf,
-  type Budget,
-  type BudgetScope,
-} from "./budget-store.ts";
+import * as store from "./budget-store.ts";
 import { wholeCentsOf } from "./budget-text.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
 
@@ -26,7 +16,7 @@ import type { BudgetState, BudgetTerms } from "./budget.ts";
 export type BudgetWish = BudgetTerms & { readonly webhookUrl: string | null };
 
 /** A budget and the amount spent this month. */
-export type BudgetView = { readonly budget: Budget; readonly period: string; readonly spentMicros: bigint };
+export type BudgetView = { readonly budget: store.Budget; readonly period: string; readonly spentMicros: bigint };
 
 export type BudgetUseCasesParts = BudgetStepParts & {
   readonly db: Db;
@@ -44,14 +34,14 @@ export class BudgetUseCases {
     this.#parts = parts;
   }
 
-  async get(scope: BudgetScope): Promise<BudgetView> {
-    const budget = await findBudget(this.#parts.db, scope);
+  async get(scope: store.BudgetScope): Promise<BudgetView> {
+    const budget = await store.findBudget(this.#parts.db, scope);
     if (budget === null) throw noBudget(scope);
     return await this.#view(this.#parts.db, budget);
   }
 
   /** Creates or replaces the budget and judges it at once: an amount already reached counts. */
-  async set(scope: BudgetScope, wish: BudgetWish, by: By): Promise<BudgetView> {
+  async set(scope: store.BudgetScope, wish: BudgetWish, by: By): Promise<BudgetView> {
     const { db, clock, checkUrl } = this.#parts;
     const problem = wish.webhookUrl === null ? null : checkUrl(wish.webhookUrl);
     if (problem !== null) throw new Fault("invalid", `webhook_url cannot be called. ${problem}`);
@@ -59,8 +49,8 @@ export class BudgetUseCases {
     const view = await db.transaction().execute(async (tx) => {
       const { webhookUrl, ...terms } = wish;
       const given = { ...scope, id: randomUUID(), terms, webhookUrl, period };
-      const before = await addBudget(tx, given);
-      const put = await putBudget(tx, { ...given, id: before?.id ?? given.id });
+      const before = await store.addBudget(tx, given);
+      const put = await store.putBudget(tx, { ...given, id: before?.id ?? given.id });
       const changes = changesOf(before, wish);
       await record(tx, { projectId: scope.projectId, action: "budget.set", by, resource: resourceOf(put), changes });
       const state = stateBefore(before, terms) ?? put.state;
@@ -72,15 +62,15 @@ export class BudgetUseCases {
   }
 
   /** Deletes the budget and resumes what it had stopped. Returns the deleted budget. */
-  async delete(scope: BudgetScope, by: By): Promise<BudgetView> {
+  async delete(scope: store.BudgetScope, by: By): Promise<BudgetView> {
     const last = await this.#parts.db.transaction().execute(async (tx) => {
-      const budget = await lockBudget(tx, scope);
+      const budget = await store.lockBudget(tx, scope);
       if (budget === null) throw noBudget(scope);
       const view = await this.#view(tx, budget);
       // A budget that never stops resumes what it had stopped, and reports it.
       const open = { ...budget, terms: { ...budget.terms, warnPercent: [], isStop: false } };
       await takeStep(tx, open, budget.state, this.#parts);
-      await removeBudget(tx, budget.id);
+      await store.removeBudget(tx, budget.id);
       const resource = resourceOf(budget);
       const changes = { amountCents: { old: wholeCentsOf(budget.terms.amountMicros) } };
       await record(tx, { projectId: scope.projectId, action: "budget.delete", by, resource, changes });
@@ -91,14 +81,14 @@ export class BudgetUseCases {
     return last;
   }
 
-  async #view(db: Db | Tx, budget: Budget): Promise<BudgetView> {
+  async #view(db: Db | Tx, budget: store.Budget): Promise<BudgetView> {
     const period = periodOf(this.#parts.clock.now());
-    return { budget, period, spentMicros: await spentOf(db, budget, period) };
+    return { budget, period, spentMicros: await store.spentOf(db, budget, period) };
   }
 }
 
 /** Its earlier state; a new amount or new percentages are warned of again. Null: there was no budget. */
-function stateBefore(before: Budget | null, terms: BudgetTerms): BudgetState | null {
+function stateBefore(before: store.Budget | null, terms: BudgetTerms): BudgetState | null {
   if (before === null) return null;
   const isSame =
     before.terms.amountMicros === terms.amountMicros &&
@@ -106,7 +96,7 @@ function stateBefore(before: Budget | null, terms: BudgetTerms): BudgetState | n
   return isSame ? before.state : { ...before.state, warnedPercent: 0 };
 }
 
-function changesOf(before: Budget | null, wish: BudgetWish): Record<string, { old?: unknown; new: unknown }> {
+function changesOf(before: store.Budget | null, wish: BudgetWish): Record<string, { old?: unknown; new: unknown }> {
   const old = before === null ? null : shownOf({ ...before.terms, webhookUrl: before.webhookUrl });
   const entries = Object.entries(shownOf(wish));
   return Object.fromEntries(
@@ -120,6 +110,6 @@ function shownOf({ amountMicros, warnPercent, isStop, webhookUrl }: BudgetWish):
   return { amountCents: wholeCentsOf(amountMicros), warnPercent, stop: isStop, webhookHost };
 }
 
-function noBudget({ appId }: BudgetScope): Fault {
+function noBudget({ appId }: store.BudgetScope): Fault {
   return new Fault("not_found", `The ${appId === null ? "project" : "app"} has no budget; set one with PUT.`);
 }

@@ -3,8 +3,8 @@ import { sql, type Insertable, type Selectable } from "kysely";
 import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { readCurrency, type Currency, type Rate } from "#lib/money.ts";
-import type { Db, Tx } from "#store/database.ts";
-import type { CouponApplicationsTable, CouponsTable } from "#store/tables.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
 import type { Coupon, Discount, Frequency } from "./coupon.ts";
 
 /** The default of the table. */
@@ -15,11 +15,7 @@ export type CouponRow = Coupon & { readonly number: number };
 
 /** Creates the project's billing account if it does not exist; returns its currency. Waits for a concurrent insert. */
 export async function openAccount(tx: Tx, projectId: ProjectId): Promise<Currency> {
-  await tx
-    .insertInto("billing_accounts")
-    .values({ project_id: projectId })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+  await insertNew(tx, "billing_accounts", { project_id: projectId });
   const account = tx.selectFrom("billing_accounts").select("currency").where("project_id", "=", projectId);
   const { currency } = await account.executeTakeFirstOrThrow();
   return known(currency);
@@ -56,7 +52,7 @@ export async function isApplied(tx: Tx, projectId: ProjectId, couponId: string |
 }
 
 /** Inserts an application and counts it as a use of the coupon, whose row is locked. */
-export async function insertApplication(tx: Tx, row: Insertable<CouponApplicationsTable>): Promise<void> {
+export async function insertApplication(tx: Tx, row: Insertable<Tables["coupon_applications"]>): Promise<void> {
   await tx.insertInto("coupon_applications").values(row).execute();
   await tx
     .updateTable("coupons")
@@ -66,7 +62,7 @@ export async function insertApplication(tx: Tx, row: Insertable<CouponApplicatio
 }
 
 /** Inserts a coupon; null when an active one has the same code. */
-export async function insertCoupon(tx: Tx, row: Insertable<CouponsTable>): Promise<CouponRow | null> {
+export async function insertCoupon(tx: Tx, row: Insertable<Tables["coupons"]>): Promise<CouponRow | null> {
   const made = await tx
     .insertInto("coupons")
     .values(row)
@@ -108,7 +104,7 @@ export function columnsOf({ discount, frequency }: { discount: Discount; frequen
   };
 }
 
-function couponOf(row: Selectable<CouponsTable>): CouponRow {
+function couponOf(row: Selectable<Tables["coupons"]>): CouponRow {
   const { id, number, code, name, uses } = row;
   return {
     ...{ id, number, code, name, uses, discount: discountOf(row), frequency: frequencyOf(row) },
@@ -121,7 +117,7 @@ function couponOf(row: Selectable<CouponsTable>): CouponRow {
   };
 }
 
-type DiscountColumns = Pick<Selectable<CouponsTable>, "amount_micros" | "currency" | "rate">;
+type DiscountColumns = Pick<Selectable<Tables["coupons"]>, "amount_micros" | "currency" | "rate">;
 
 /** The discount of a coupon. The table's constraints keep these columns consistent. */
 export function discountOf({ amount_micros: micros, currency, rate }: DiscountColumns): Discount {
@@ -131,7 +127,7 @@ export function discountOf({ amount_micros: micros, currency, rate }: DiscountCo
 }
 
 /** How often a coupon discounts. */
-export function frequencyOf(row: Pick<Selectable<CouponsTable>, "frequency" | "periods">): Frequency {
+export function frequencyOf(row: Pick<Selectable<Tables["coupons"]>, "frequency" | "periods">): Frequency {
   const { frequency: kind, periods } = row;
   return kind === "recurring" ? { kind, periods: must(periods, "a number of periods") } : { kind };
 }

@@ -1,8 +1,7 @@
 // Use cases of coupons: the operator creates, lists and ends them, projects apply them. Called by the API; a change, its
 // ledger entries and its audit row are one transaction.
 import { randomUUID } from "node:crypto";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { move } from "#billing/entry.ts";
 import { post } from "#billing/ledger.ts";
 import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
@@ -12,16 +11,7 @@ import { nothing, type Currency, type Money } from "#lib/money.ts";
 import { pageOf, type Page } from "#lib/page-token.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
-import {
-  columnsOf,
-  endCoupon,
-  insertApplication,
-  insertCoupon,
-  isApplied,
-  listCoupons,
-  lockCoupon,
-  openAccount,
-} from "./coupon-store.ts";
+import * as store from "./coupon-store.ts";
 import { isCredit, usable, type Coupon, type CouponTerms } from "./coupon.ts";
 
 /** `balance`: the remaining part of a fixed amount; zero for a percentage. */
@@ -46,8 +36,8 @@ export class CouponUseCases {
       throw new Fault("invalid", `plans names ${JSON.stringify(unknown)}, but must name existing plans: ${known}.`);
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
-      const made = await insertCoupon(tx, {
-        ...{ id: randomUUID(), code, name, ...columnsOf(terms) },
+      const made = await store.insertCoupon(tx, {
+        ...{ id: randomUUID(), code, name, ...store.columnsOf(terms) },
         ...{ expires_at: expiresAt, is_reusable: isReusable, uses_max: usesMax },
         plans: plans === null ? null : [...plans],
       });
@@ -60,14 +50,14 @@ export class CouponUseCases {
 
   /** Newest first, including ended ones; a page's token is the number of its last coupon. */
   async list(page: { readonly before: number | null; readonly size: number }): Promise<Page<Coupon>> {
-    const rows = await listCoupons(this.#parts.db, { before: page.before, limit: page.size + 1 });
+    const rows = await store.listCoupons(this.#parts.db, { before: page.before, limit: page.size + 1 });
     return pageOf(rows, page.size, (last) => String(last.number));
   }
 
   /** Ends a coupon: it can no longer be applied; projects that have applied it keep it. */
   async end(code: string, by: By): Promise<Coupon> {
     return await this.#parts.db.transaction().execute(async (tx) => {
-      const ended = await endCoupon(tx, code);
+      const ended = await store.endCoupon(tx, code);
       if (ended === null) throw new Fault("not_found", "There is no coupon with this code, or it has ended.");
       await recordOf(tx, { action: "coupon.end", projectId: null, coupon: ended, by });
       return ended;
@@ -80,16 +70,16 @@ export class CouponUseCases {
    */
   async apply(projectId: ProjectId, code: string, by: By): Promise<AppliedAnswer> {
     return await this.#parts.db.transaction().execute(async (tx) => {
-      const currency = await openAccount(tx, projectId);
+      const currency = await store.openAccount(tx, projectId);
       // The lock prevents others from applying or ending this coupon, so what is read next stays true.
-      const found = await lockCoupon(tx, code);
-      const wasApplied = await isApplied(tx, projectId, found?.id ?? null);
+      const found = await store.lockCoupon(tx, code);
+      const wasApplied = await store.isApplied(tx, projectId, found?.id ?? null);
       const plan = await this.#parts.plans.planOf(tx, projectId);
       const nowMs = this.#parts.clock.now();
       const coupon = usable({ coupon: found, isApplied: wasApplied, currency, plan, nowMs });
       if (coupon instanceof Fault) throw coupon;
       const id = randomUUID();
-      await insertApplication(tx, {
+      await store.insertApplication(tx, {
         ...{ id, project_id: projectId, coupon_id: coupon.id, created_at: new Date(this.#parts.clock.now()) },
       });
       await grant(tx, { projectId, applicationId: id, coupon });
@@ -124,7 +114,7 @@ type Recorded = {
 
 async function recordOf(tx: Tx, { action, projectId, coupon, by }: Recorded): Promise<void> {
   const { id, code, expiresAt, isReusable, usesMax, plans } = coupon;
-  const columns = Object.entries({ ...columnsOf(coupon), expiresAt, isReusable, usesMax, plans });
+  const columns = Object.entries({ ...store.columnsOf(coupon), expiresAt, isReusable, usesMax, plans });
   const shown = columns.filter(([, value]) => value !== null).map(([name, value]) => [name, { new: value }] as const);
   const changes = action === "coupon.end" ? { endedAt: { new: coupon.endedAt } } : Object.fromEntries(shown);
   await record(tx, { projectId, action, by, resource: { type: "coupon", id, name: code }, changes });

@@ -1,7 +1,7 @@
 // What a file of plans may say, and how everything else is refused.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { OperatorFileRefused } from "#billing/operator-file.ts";
+import { OperatorFileRefused } from "#lib/operator-file.ts";
 import { readPlans } from "./plan-file.ts";
 import { selfHosted } from "./plan.ts";
 

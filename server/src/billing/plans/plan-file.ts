@@ -7,7 +7,7 @@ import {
   tableOf,
   type OperatorFileRefused,
   type Table,
-} from "#billing/operator-file.ts";
+} from "#lib/operator-file.ts";
 import { couponRules, selfHosted, type ProjectPlan, type Plans } from "./plan.ts";
 
 /** The path of a field, from the root. */

@@ -2,9 +2,9 @@
 import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
-import type { ProjectsTable } from "#store/tables.ts";
+import type { Tables } from "#store/tables.ts";
 
-export type PlannedProject = Pick<Selectable<ProjectsTable>, "id" | "name" | "plan" | "created_at">;
+export type PlannedProject = Pick<Selectable<Tables["projects"]>, "id" | "name" | "plan" | "created_at">;
 
 /** How much of each limited resource a project uses. */
 export type PlanUsage = { readonly apps: number; readonly replicas: number; readonly gpus: number };

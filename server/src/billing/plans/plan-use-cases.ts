@@ -1,8 +1,7 @@
 // Use cases of plans: the operator assigns them to projects, projects see their limits and usage, and a new app is admitted
 // or refused. Called by the API and, through an interface that apps declares, by apps.
 import { lockProject } from "#accounts/project-store.ts";
-import type { By } from "#audit/actor.ts";
-import { record } from "#audit/record.ts";
+import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { pageOf, type Page } from "#lib/page-token.ts";
@@ -11,18 +10,10 @@ import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
 import { setPlanCredit } from "./plan-credit.ts";
-import {
-  countApps,
-  listPlanned,
-  planNameOf,
-  updatePlan,
-  planUsageOf,
-  type PlannedProject,
-  type PlanUsage,
-} from "./plan-store.ts";
+import * as store from "./plan-store.ts";
 
 /** A project with its plan. */
-export type ProjectWithPlan = { readonly project: PlannedProject; readonly plan: ProjectPlan };
+export type ProjectWithPlan = { readonly project: store.PlannedProject; readonly plan: ProjectPlan };
 
 type PlanParts = Pick<Foundation, "db" | "clock"> & { readonly plans: Plans };
 
@@ -40,14 +31,14 @@ export class PlanUseCases {
   }
 
   /** The project's plan and its usage. */
-  async get(projectId: ProjectId): Promise<{ readonly plan: ProjectPlan; readonly usage: PlanUsage }> {
+  async get(projectId: ProjectId): Promise<{ readonly plan: ProjectPlan; readonly usage: store.PlanUsage }> {
     const plan = await this.planOf(this.#parts.db, projectId);
-    return { plan, usage: await planUsageOf(this.#parts.db, projectId) };
+    return { plan, usage: await store.planUsageOf(this.#parts.db, projectId) };
   }
 
   /** Projects by id, after the given one. */
   async list(page: { readonly after: string | null; readonly size: number }): Promise<Page<ProjectWithPlan>> {
-    const rows = await listPlanned(this.#parts.db, { after: page.after, limit: page.size + 1 });
+    const rows = await store.listPlanned(this.#parts.db, { after: page.after, limit: page.size + 1 });
     const { items, nextToken } = pageOf(rows, page.size, (last) => last.id);
     return { items: items.map((project) => ({ project, plan: this.#named(project.plan) })), nextToken };
   }
@@ -60,7 +51,7 @@ export class PlanUseCases {
     return await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
       const [before, plan] = [this.#named(project.plan), this.#named(name)];
-      await updatePlan(tx, projectId, name);
+      await store.updatePlan(tx, projectId, name);
       await setPlanCredit(tx, { projectId, plan, nowMs: this.#parts.clock.now() });
       const resource = { type: "project", id: projectId, name: project.name };
       const changes = { plan: { old: before.name, new: plan.name } };
@@ -77,7 +68,7 @@ export class PlanUseCases {
     const project = await lockProject(tx, projectId);
     // The plan may have changed while waiting for the lock.
     const { name, appsMax } = this.#named(project.plan);
-    if (appsMax === null || (await countApps(tx, projectId)) <= appsMax) return;
+    if (appsMax === null || (await store.countApps(tx, projectId)) <= appsMax) return;
     const many = appsMax === 1 ? "1 app" : `${appsMax} apps`;
     const advice = "use one of them, or ask the operator of the platform for another plan";
     throw new Fault(
@@ -88,7 +79,7 @@ export class PlanUseCases {
 
   /** The project's plan in the database. */
   async planOf(db: Db, projectId: ProjectId): Promise<ProjectPlan> {
-    return this.#named(await planNameOf(db, projectId));
+    return this.#named(await store.planNameOf(db, projectId));
   }
 
   /** A plan that is unknown here was assigned by a platform that knows it: startup reports it, and no limit is guessed. */

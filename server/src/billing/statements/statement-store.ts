@@ -1,7 +1,7 @@
 // Rows of statements, and of usage in the form that statements show.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import type { Period } from "#billing/period.ts";
 import type { StatementContent, StatementLine } from "./statement.ts";
@@ -22,16 +22,8 @@ export async function readClosed(db: Db | Tx, projectId: ProjectId): Promise<Clo
 
 /** Stores a statement permanently; does nothing if the month already has one. */
 export async function insertStatement(tx: Tx, projectId: ProjectId, content: StatementContent): Promise<void> {
-  await tx
-    .insertInto("statements")
-    .values({
-      project_id: projectId,
-      period: content.period,
-      content: toJson(content),
-      closed_at: sql<Date>`clock_timestamp()`,
-    })
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
+  const row = { project_id: projectId, period: content.period, content: toJson(content) };
+  await insertNew(tx, "statements", { ...row, closed_at: sql<Date>`clock_timestamp()` });
 }
 
 /** Months up to `last` with usage in the ledger and no closed statement, of all projects, oldest first; at most `limit`. */

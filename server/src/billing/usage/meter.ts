@@ -10,14 +10,7 @@ import { Loop } from "#lib/loop.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { MeterStep } from "./meter-step.ts";
-import {
-  lockAccount,
-  readProjectsToMeter,
-  readSources,
-  wantPosting,
-  writeProgress,
-  writeSlices,
-} from "./meter-store.ts";
+import * as store from "./meter-store.ts";
 import type { Metered, MeteredSource } from "./metered-source.ts";
 import { rateAt, type Prices } from "./prices.ts";
 import { slicesUpTo } from "./slices.ts";
@@ -57,7 +50,7 @@ export class Meter {
   /** Meters everything that is due. An error of one project does not block the others. */
   async turn(signal?: AbortSignal): Promise<void> {
     const { clock, db, log } = this.#options;
-    for (const projectId of await readProjectsToMeter(db)) {
+    for (const projectId of await store.readProjectsToMeter(db)) {
       if (signal?.aborted) return;
       try {
         await this.#meterProject(projectId, signal);
@@ -91,29 +84,29 @@ async function meterStep(
   { clock, prices, postingDelayMs, onStep }: StepOptions,
 ): Promise<"busy" | { readonly isChanged: boolean; readonly isMore: boolean }> {
   const currency = await openAccount(tx, projectId);
-  const account = await lockAccount(tx, projectId);
+  const account = await store.lockAccount(tx, projectId);
   if (account === null) return "busy";
   const applied = await readApplied(tx, projectId);
   const borders = bordersOf(applied);
   const hasCut = await cutStretches(tx, projectId, borders);
 
-  const sources = await readSources(tx, projectId, sourcesMax);
+  const sources = await store.readSources(tx, projectId, sourcesMax);
   const metered = sources.map((source) => meterSource(source, borders, prices));
   // Counted once, however many steps a build takes.
   const builds = metered.flatMap(({ source, isDone }) => (source.kind === "build" && isDone ? [source] : []));
   const changes = changesOf(metered, builds, borders);
-  await writeSlices(tx, metered);
+  await store.writeSlices(tx, metered);
   onStep?.("slices written");
   await addToDays(tx, projectId, changes.days);
   await addToStretches(tx, projectId, changes.stretches);
-  await writeProgress(tx, metered);
+  await store.writeProgress(tx, metered);
   onStep?.("progress written");
   const isChanged = changes.days.length > 0;
   if (account.isPostingDue || (isChanged && postingDelayMs === 0)) {
     await postUsage(tx, { projectId, currency, applied, postings: account.postings, nowMs: clock.now() });
     onStep?.("usage posted");
   } else if (isChanged || hasCut) {
-    await wantPosting(tx, projectId, postingDelayMs);
+    await store.wantPosting(tx, projectId, postingDelayMs);
   }
   const isFull = sources.length >= sourcesMax || metered.some((one) => one.untilMs < one.source.endMs);
   return { isChanged, isMore: isFull };

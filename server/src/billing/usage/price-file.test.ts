@@ -2,7 +2,7 @@
 // field, what stands there and what may.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { OperatorFileRefused } from "#billing/operator-file.ts";
+import { OperatorFileRefused } from "#lib/operator-file.ts";
 import { readPrices } from "./price-file.ts";
 import { builtInPrices, rateAt, type PricedResources } from "./prices.ts";
 

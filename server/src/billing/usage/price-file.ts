@@ -1,7 +1,7 @@
 // Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
 // misread price must not become no price.
 import { TomlDate } from "smol-toml";
-import { parseFile, operatorFileRefused, refuseUnknown, tableOf, type Table } from "#billing/operator-file.ts";
+import { parseFile, operatorFileRefused, refuseUnknown, tableOf, type Table } from "#lib/operator-file.ts";
 import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
 
 const versionFields = ["valid_from", "cpu_core", "memory_gb", "protected_multiplier", "compute", "pools"] as const;

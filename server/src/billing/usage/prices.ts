@@ -35,6 +35,8 @@ export type PricedResources = {
 };
 
 const whole = 1000n;
+/** `rateAt` counts in 10^-15. */
+const rateUnit = 1e15;
 
 /** The cost of a second at an instant, in 10^-15 of the currency's unit. */
 export function rateAt(prices: Prices, resources: PricedResources, atMs: number): bigint {
@@ -46,6 +48,26 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   const accelerator = first(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
   const perSecond = BigInt(gpuCount) * whole * accelerator + coreThousandths * core + gbThousandths * gb;
   return perSecond * (computeTier === "protected" ? version.protectedThousandths : whole);
+}
+
+/** Prices at a location, in the currency's unit per second: of one accelerator of the type, one core and one GB. */
+export type PriceOf = (where: Pick<PricedResources, "compute" | "provider" | "region">) => {
+  readonly gpuSecond: number;
+  readonly cpuSecond: number;
+  readonly memoryGbSecond: number;
+};
+
+/** The prices at an instant, without the factor of a tier. */
+export function priceAt(prices: Prices, where: Parameters<PriceOf>[0], atMs: number): ReturnType<PriceOf> {
+  const of = (amount: Partial<PricedResources>): number => {
+    const none = { gpuCount: 0, coreThousandths: 0n, gbThousandths: 0n, computeTier: "interruptible" };
+    return Number(rateAt(prices, { ...where, ...none, ...amount }, atMs)) / rateUnit;
+  };
+  return {
+    gpuSecond: of({ gpuCount: 1 }),
+    cpuSecond: of({ coreThousandths: whole }),
+    memoryGbSecond: of({ gbThousandths: whole }),
+  };
 }
 
 /** The overrides that apply to its location, a region before its provider. */

@@ -8,17 +8,10 @@ import type { Db, Tx } from "#store/database.ts";
 import type { AppliedRow } from "#billing/coupons/applied-store.ts";
 import { creditAtBegin, creditNow, type CreditOf } from "#billing/coupons/coupon-credit.ts";
 import { readAccountCurrency } from "#billing/coupons/coupon-store.ts";
-import { readLedger, type LedgerTransaction } from "#billing/ledger-list-store.ts";
+import { readLedger, type LedgerTransaction } from "#billing/ledger-store.ts";
 import { boundsOf, daysOf, periodOf, type Period } from "#billing/period.ts";
 import { settledUsage } from "#billing/posting.ts";
-import {
-  readUsage,
-  readUsageBy,
-  type Grouping,
-  type UsageGroup,
-  type UsageSums,
-  type UsageWindow,
-} from "./usage-store.ts";
+import * as store from "./usage-store.ts";
 
 /** An applied coupon and its value. */
 export type CouponCredit = {
@@ -36,7 +29,7 @@ export type CouponCredit = {
 export type CostOfMonth = {
   readonly month: Period;
   readonly currency: Currency;
-  readonly sums: UsageSums;
+  readonly sums: store.UsageSums;
   readonly discountMicros: bigint;
   /** Coupons that could discount in the month, oldest first. */
   readonly coupons: readonly CouponCredit[];
@@ -56,7 +49,7 @@ export class UsageQueries {
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
     const period = month ?? periodOf(this.#clock.now());
     const { sums, currency, applied, settlement } = await this.#read(async (tx) => ({
-      sums: await readUsage(tx, { projectId, ...daysOf(period) }),
+      sums: await store.readUsage(tx, { projectId, ...daysOf(period) }),
       ...(await settledUsage(tx, projectId)),
     }));
     const discountMicros = settlement.drawn
@@ -78,19 +71,23 @@ export class UsageQueries {
     month: Period | null,
   ): Promise<Pick<CostOfMonth, "month" | "currency" | "sums">> {
     const period = month ?? periodOf(this.#clock.now());
-    const sums = await readUsage(this.#db, { projectId, appId, ...daysOf(period) });
+    const sums = await store.readUsage(this.#db, { projectId, appId, ...daysOf(period) });
     return { month: period, currency: await readAccountCurrency(this.#db, projectId), sums };
   }
 
   /** Sums by group and in total. */
   async usage(
-    window: UsageWindow,
-    grouping: Grouping,
-  ): Promise<{ readonly currency: Currency; readonly groups: readonly UsageGroup[]; readonly total: UsageSums }> {
+    window: store.UsageWindow,
+    grouping: store.Grouping,
+  ): Promise<{
+    readonly currency: Currency;
+    readonly groups: readonly store.UsageGroup[];
+    readonly total: store.UsageSums;
+  }> {
     return await this.#read(async (tx) => ({
       currency: await readAccountCurrency(tx, window.projectId),
-      groups: await readUsageBy(tx, window, grouping),
-      total: await readUsage(tx, window),
+      groups: await store.readUsageBy(tx, window, grouping),
+      total: await store.readUsage(tx, window),
     }));
   }
 

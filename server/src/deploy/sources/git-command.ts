@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
+import { shellQuoted } from "#lib/shell-quoted.ts";
 import type { SourceUrl } from "./git-url.ts";
 
 /** Files for ssh; the caller creates them. */
@@ -222,8 +223,4 @@ function sshCommand({ url, credential, ssh }: NonNullable<GitRun["remote"]>): st
 /** ssh expands tokens such as %h in paths. */
 function withoutTokens(path: string): string {
   return path.replaceAll("%", "%%");
-}
-
-function shellQuoted(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

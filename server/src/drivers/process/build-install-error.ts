@@ -1,8 +1,8 @@
 // Explains a failure of pip or uv in a sentence that says what to do next. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
-import { namesIn, systemPackage } from "./error-advice.ts";
+import { namesIn, systemPackage, type SystemAdvice } from "#drivers/error-advice.ts";
 
-type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray) => string };
+type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray, advice: SystemAdvice) => string };
 
 const where = "under dependencies.pip or in requirements.txt";
 
@@ -15,8 +15,8 @@ const packagesOf = namesIn(`
   portaudio.h=portaudio19-dev Python.h=python3-dev snappy-c.h=libsnappy-dev sndfile.h=libsndfile1-dev
   sql.h=unixodbc-dev sqlite3.h=libsqlite3-dev yaml.h=libyaml-dev zlib.h=zlib1g-dev`);
 
-function lacking(what: string, name?: string): string {
-  const wanted = systemPackage(`the Debian package ${name ?? "with it"}`);
+function lacking(advice: SystemAdvice, what: string, name?: string): string {
+  const wanted = advice(`the Debian package ${name ?? "with it"}`);
   return `A package has to be compiled here, and ${what} is missing: ${wanted} Or choose a version or a pythonVersion with a prebuilt package.`;
 }
 
@@ -41,19 +41,23 @@ const rules: readonly Rule[] = [
   },
   {
     form: /fatal error: '?([\w./+-]+\.h(?:h|pp)?)'?(?:: No such file| file not found)/i,
-    sentence: ([, header = ""]) =>
-      lacking(`the system header ${header}`, packagesOf.get(header) ?? packagesOf.get(header.replace(/[^/]*$/, ""))),
+    sentence: ([, header = ""], advice) =>
+      lacking(
+        advice,
+        `the system header ${header}`,
+        packagesOf.get(header) ?? packagesOf.get(header.replace(/[^/]*$/, "")),
+      ),
   },
-  { form: /pg_config executable not found/i, sentence: () => lacking("pg_config", "libpq-dev") },
+  { form: /pg_config executable not found/i, sentence: (_, advice) => lacking(advice, "pg_config", "libpq-dev") },
   {
     form: /(?:cannot find -l|library not found for -l)([\w+.-]+)/,
-    sentence: ([, name = ""]) => lacking(`the system library lib${name}`),
+    sentence: ([, name = ""], advice) => lacking(advice, `the system library lib${name}`),
   },
-  { form: /can't find Rust compiler/i, sentence: () => lacking("rustc", "rustc") },
-  { form: /CMake must be installed/i, sentence: () => lacking("cmake", "cmake") },
+  { form: /can't find Rust compiler/i, sentence: (_, advice) => lacking(advice, "rustc", "rustc") },
+  { form: /CMake must be installed/i, sentence: (_, advice) => lacking(advice, "cmake", "cmake") },
   {
     form: /command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|Unknown compiler/i,
-    sentence: ([, missing, unable]) => lacking(missing ?? unable ?? "a compiler", "build-essential"),
+    sentence: ([, missing, unable], advice) => lacking(advice, missing ?? unable ?? "a compiler", "build-essential"),
   },
   {
     form: /(?:Failed to build|Failed building wheel for|Failed to build `?)\s*([A-Za-z0-9._-]+)/i,
@@ -74,11 +78,11 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Returns one or two sentences; `end` says how the installer exited. */
-export function explainInstallFailure(output: string, end: string): string {
+/** Returns one or two sentences; `end` says how the installer exited, `advice` who installs system packages. */
+export function explainInstallFailure(output: string, end: string, advice: SystemAdvice = systemPackage): string {
   for (const { form, sentence } of rules) {
     const match = form.exec(output);
-    if (match !== null) return sentence(match);
+    if (match !== null) return sentence(match, advice);
   }
   return `The packages could not be installed: the installer ${end} (see its output above). Check the packages ${where}.`;
 }

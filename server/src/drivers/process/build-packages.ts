@@ -197,14 +197,14 @@ export class BuildPackages {
   }
 }
 
-/** True when a line refers to files in the app's folder: the same line means something else in another app. */
 /** How old an environment may be that is reused. */
 function ageMsMaxOf({ startsClean, requirements }: BuildPlan): number {
   if (startsClean) return Number.NEGATIVE_INFINITY;
   return areVersionsExact(requirements) ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax;
 }
 
-function namesLocalFiles(line: string): boolean {
+/** True when a line refers to files in the app's folder: the same line means something else in another app. */
+export function namesLocalFiles(line: string): boolean {
   return (
     /^(-e|--editable|-c|--constraint|-r|--requirement|-f|--find-links)\b(?!.*:\/\/)/.test(line) ||
     /^(\.|\/|file:)|@\s*file:/.test(line) ||

@@ -1,6 +1,7 @@
 // Runs the tools of a build (venv, pip, uv, cp) and the commands of the app, with a small environment. Output streams
 // to the build's log. When the build ends, they are killed with all their descendants. Code from the app or its
 // packages runs in the sandbox, if there is one.
+import { projectUser } from "#drivers/project-user.ts";
 import { existsSync } from "node:fs";
 import { chown, mkdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
@@ -10,7 +11,7 @@ import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import { entering, type Cgroup } from "./cgroup.ts";
 import { writeEtc } from "./etc-folder.ts";
 import { connectNetwork } from "./network-machine.ts";
-import { ownNetwork, projectUser, sandboxed, type Sandbox } from "./sandbox.ts";
+import { ownNetwork, sandboxed, type Sandbox } from "./sandbox.ts";
 import { codeAlias } from "./sandbox-view.ts";
 import { isBelow } from "./system-mounts.ts";
 
@@ -114,29 +115,23 @@ function spawned(tools: BuildTools, run: ToolRun): Spawned {
   const environment = { ...tools.environment, ...run.environment };
   if (run.confinedTo === undefined || tools.sandbox.kind === "none") return { command: run.command, environment };
   const network = ownNetwork(tools.sandbox);
-  const user = tools.sandbox.isUserOwned ? 0 : projectUser(tools.projectId);
-  writeEtc(tools.etcDir, tools.sandbox, { user, home: tools.homeDir, isBuild: true });
-  const {
-    file,
-    args,
-    environment: outside,
-  } = sandboxed(tools.sandbox, {
-    command: run.command,
-    cwd: run.cwd,
-    environment,
-    user: projectUser(tools.projectId),
-    network: network && connectNetwork(network, false).setup,
-    view: {
-      stagingDir: tools.stagingDir,
-      etcDir: tools.etcDir,
-      temporaryDir: join(tools.homeDir, "tmp"),
-      readOnly: [...run.confinedTo.readOnly, ...namedFolders(tools)],
-      writable: [...run.confinedTo.writable, tools.homeDir],
-      aliases: run.confinedTo.codeDir === undefined ? [] : [{ of: run.confinedTo.codeDir, at: codeAlias }],
-      hidden: tools.hidden,
-    },
-  });
-  return { command: [file, ...args], environment: outside };
+  writeEtc(tools.etcDir, tools.sandbox, { isBuild: true });
+  const view = {
+    stagingDir: tools.stagingDir,
+    etcDir: tools.etcDir,
+    temporaryDir: join(tools.homeDir, "tmp"),
+    readOnly: [...run.confinedTo.readOnly, ...namedFolders(tools)],
+    writable: [...run.confinedTo.writable, tools.homeDir],
+    aliases: run.confinedTo.codeDir === undefined ? [] : [{ of: run.confinedTo.codeDir, at: codeAlias }],
+    hidden: tools.hidden,
+  };
+  const { command, cwd } = run;
+  const confined = sandboxed(
+    tools.sandbox,
+    { command, cwd, environment, view, home: tools.homeDir, user: projectUser(tools.projectId) },
+    network && connectNetwork(network, false).setup,
+  );
+  return { command: [confined.file, ...confined.args], environment: confined.environment };
 }
 
 /** Existing folders and files that the operator's variables for tools name (`PIP_FIND_LINKS`, `SSL_CERT_FILE`, …). */

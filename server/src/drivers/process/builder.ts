@@ -2,7 +2,6 @@
 // environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
-import { totalmem } from "node:os";
 import { join } from "node:path";
 import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
@@ -11,10 +10,10 @@ import { must } from "#lib/assert.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { BuildPackages, pythonFolders, type EnvironmentRequest } from "./build-packages.ts";
-import { groupAt, makeGroup, removeGroup } from "./cgroup.ts";
+import { buildLimits, groupAt, makeGroup, removeGroup } from "./cgroup.ts";
 import { noCgroups, type Cgroups } from "./cgroup-detect.ts";
 import { exitText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
-import { ownFolders, type DiskWatch, type DiskWriter } from "./disk-watch.ts";
+import { ownFolders, type DiskWatch, type DiskWriter } from "#drivers/disk/disk-watch.ts";
 import { endMarked } from "./leftovers.ts";
 import { choosePython, type Python } from "./python-choice.ts";
 import type { PythonFinder } from "./python-find.ts";
@@ -45,8 +44,6 @@ export type ProcessBuilderOptions = {
 type Context = Parameters<Builder["build"]>[1];
 
 const compileTimeoutMs = 120_000;
-/** Limits of one build: pip needs a few GB for the largest packages, and compilers one process per core. */
-const buildLimits = { memoryBytes: Math.round(totalmem() / 2), cpuCores: null, tasksMax: 4096 };
 
 /** Builds on this machine, into `buildsDir/<buildId>`. */
 export class ProcessBuilder implements Builder {
@@ -65,7 +62,7 @@ export class ProcessBuilder implements Builder {
   async build(plan: BuildPlan, context: Context): Promise<Artifact> {
     if (plan.dockerfilePath !== null) {
       throw new BuildFailed(
-        "The process driver cannot build from a Dockerfile, and this version has no driver that can. Leave dockerfilePath out, and name the app's packages and entrypoint instead.",
+        "The process driver does not build from a Dockerfile; the docker driver does (SLIPWAY_DRIVER=docker). Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.",
       );
     }
     const refusal = this.#options.disk?.buildRefusal() ?? null;
@@ -90,6 +87,7 @@ export class ProcessBuilder implements Builder {
   }
 
   async remove(artifact: Artifact): Promise<void> {
+    if (artifact.kind !== "process") return;
     const { appDir } = processArtifact(artifact);
     await removeFolder(join(appDir, ".."));
   }
@@ -99,7 +97,7 @@ export class ProcessBuilder implements Builder {
     const names = await readdir(this.#options.buildsDir).catch(() => []);
     const handedOut = [...this.#handedOut.keys()];
     const used = await readUsed();
-    const artifacts = used.artifacts.map((artifact) => processArtifact(artifact));
+    const artifacts = used.artifacts.filter(({ kind }) => kind === "process").map((one) => processArtifact(one));
     const building = new Set(used.building);
     for (const buildId of handedOut) if (!building.has(buildId)) this.#handedOut.delete(buildId);
     const kept = new Set(["cache", ...building, ...artifacts.map(({ appDir }) => appDir.split("/").at(-2) ?? "")]);

@@ -2,7 +2,15 @@
 // own (version 1), beside or below the platform's cgroup. Tests each location by creating a cgroup and entering it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { enterable, groupAt, groupNames, removeGroup, type CgroupParent, type Controller } from "./cgroup.ts";
+import {
+  enterable,
+  groupAt,
+  groupNames,
+  removeGroup,
+  type Cgroup,
+  type CgroupParent,
+  type Controller,
+} from "./cgroup.ts";
 import { readText } from "./read-text.ts";
 
 /** Where to create cgroups, and why some controllers are unavailable. */
@@ -59,6 +67,16 @@ export function removeLeftGroups({ places }: Cgroups, isKept: (name: string) => 
 /** Removes the parent folders, unless they still contain cgroups. */
 export function releaseCgroups({ places }: Cgroups): void {
   removeGroup(places);
+}
+
+/** The cgroup that a process is in, whoever has made it: its folders end with `name`. Empty when it is in no such cgroup. */
+export function groupOfProcess(pid: string, name: string): Cgroup {
+  const sources = { mountinfo: readText("/proc/self/mountinfo"), own: readText(`/proc/${pid}/cgroup`) };
+  if (!sources.own.includes(name)) return [];
+  const places = hierarchies(sources).flatMap(({ version, own, controllers }) =>
+    controllers.map((controller) => ({ controller, version, folder: own })),
+  );
+  return places.filter(({ folder }) => folder.endsWith(name));
 }
 
 function readSources(): CgroupSources | null {

@@ -2,7 +2,10 @@
 // code runs. It reports the kernel's actions there, and is removed when it is empty.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { totalmem } from "node:os";
 import { join } from "node:path";
+import { shellQuoted } from "#lib/shell-quoted.ts";
 import { readText } from "./read-text.ts";
 
 export type Controller = "memory" | "cpu" | "pids";
@@ -20,6 +23,9 @@ export type CgroupLimits = {
   /** The maximum number of processes and threads. */
   readonly tasksMax: number;
 };
+
+/** Of one build, or one step of a build of an image: pip needs a few GB for the largest packages, compilers one process per core. */
+export const buildLimits: CgroupLimits = { memoryBytes: Math.round(totalmem() / 2), cpuCores: null, tasksMax: 4096 };
 
 /** The command to spawn. */
 type Command = {
@@ -47,15 +53,20 @@ export function makeGroup(places: readonly CgroupParent[], name: string, limits:
   const group = groupAt(places, name);
   try {
     for (const { folder } of group) mkdirSync(folder, { recursive: true });
-    for (const place of group) {
-      for (const [file, value, isNeeded] of settingsOf(place, limits)) {
-        if (isNeeded || existsSync(join(place.folder, file))) writeFileSync(join(place.folder, file), value);
-      }
-    }
+    limitGroup(group, limits);
     return group;
   } catch (error) {
     removeGroup(group);
     throw error;
+  }
+}
+
+/** Sets the limits of a cgroup that exists. */
+export function limitGroup(group: Cgroup, limits: CgroupLimits): void {
+  for (const place of group) {
+    for (const [file, value, isNeeded] of settingsOf(place, limits)) {
+      if (isNeeded || existsSync(join(place.folder, file))) writeFileSync(join(place.folder, file), value);
+    }
   }
 }
 
@@ -92,14 +103,34 @@ function settingsOf({ controller, version }: CgroupParent, limits: CgroupLimits)
 
 /** The command that enters the cgroup, becomes the kernel's first choice to kill, and executes `command`. */
 export function entering(group: Cgroup, { file, args, environment }: Command): Command {
-  // A task that moves itself alone waits for nobody; version 2 has only the file that makes the kernel wait some 10 ms.
+  const script = `${enterLines(group)}exec ${niceWords(group)}"$@"`;
+  return { file: "/bin/sh", args: ["-c", script, "sh", file, ...args], environment };
+}
+
+/** Lines of a shell that enters the cgroup and becomes the kernel's first choice to kill. */
+export function enterLines(group: Cgroup): string {
+  const lines = filesOf(group).map((file) => `echo 0 >${shellQuoted(file)} || exit 125\n`);
+  return `${lines.join("")}{ echo ${oomScore} >/proc/self/oom_score_adj; } 2>/dev/null\n`;
+}
+
+/** A task that moves alone waits for nobody; version 2 has only the file that makes the kernel wait some 10 ms. */
+function filesOf(group: Cgroup): string[] {
   const files = group.map(({ folder, version }) => join(folder, version === 1 ? "tasks" : "cgroup.procs"));
-  const isCpuHeld = group.some(({ controller }) => controller === "cpu");
-  const become = isCpuHeld ? 'exec "$@"' : `exec nice -n ${niceness} "$@"`;
-  const script = `while [ "$1" != -- ]; do echo 0 >"$1" || exit 125; shift; done; shift
-{ echo ${oomScore} >/proc/self/oom_score_adj; } 2>/dev/null
-${become}`;
-  return { file: "/bin/sh", args: ["-c", script, "sh", ...new Set(files), "--", file, ...args], environment };
+  return [...new Set(files)];
+}
+
+/** Moves a process into the cgroup, but none of its children; does nothing when it has ended. */
+export async function enter(group: Cgroup, pid: number): Promise<void> {
+  const moved = await Promise.allSettled(filesOf(group).map((file) => writeFile(file, String(pid))));
+  const failed = moved.find(
+    (one) => one.status === "rejected" && (one.reason as NodeJS.ErrnoException).code !== "ESRCH",
+  );
+  if (failed?.status === "rejected") throw failed.reason;
+}
+
+/** Words before the program of a command in the cgroup. */
+export function niceWords(group: Cgroup): string {
+  return group.some(({ controller }) => controller === "cpu") ? "" : `nice -n ${niceness} `;
 }
 
 /**

@@ -6,7 +6,7 @@ import { etcFolders, writeEtc } from "./etc-folder.ts";
 import { connectNetwork, detectNetwork, type NetworkWish } from "./network-machine.ts";
 import type { Network, OwnNetwork } from "./network.ts";
 import { sandboxed, type Namespaces, type Sandbox } from "./sandbox.ts";
-import { commandFailure } from "./short-command.ts";
+import { commandFailure } from "#drivers/short-command.ts";
 import { readMounts, type SystemMount } from "./system-mounts.ts";
 
 /**
@@ -76,14 +76,14 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
     await writeFile(at("hidden"), "");
     const user = sandbox.isUserOwned ? null : probeUser;
     if (user !== null) for (const name of ["upper", "temporary"]) await chown(at(name), user, user);
-    writeEtc(at("etc"), sandbox, { user: user ?? 0, home: "/tmp", isBuild: false });
+    writeEtc(at("etc"), sandbox, { isBuild: false });
     const overlay = { lower: at("code"), upper: at("upper"), work: at("work") };
-    const { file, args, environment } = sandboxed(sandbox, {
+    const run = {
       command: ["/bin/sh", "-c", probeScript, "sh", at("hidden"), sandbox.hasOverlays ? at("code") : "/tmp"],
       cwd: "/tmp",
       environment: {},
+      home: "/tmp",
       user: probeUser,
-      network: sandbox.network.kind === "own" ? connectNetwork(sandbox.network, true).setup : null,
       view: {
         stagingDir: at("staging"),
         readOnly: [],
@@ -93,7 +93,9 @@ async function probe(sandbox: Namespaces, folder: string): Promise<string | null
         overlays: sandbox.hasOverlays ? [overlay] : [],
         hidden: [dir],
       },
-    });
+    } as const;
+    const network = sandbox.network.kind === "own" ? connectNetwork(sandbox.network, true).setup : null;
+    const { file, args, environment } = sandboxed(sandbox, run, network);
     const lines: string[] = [];
     const failure = await commandFailure({ command: [file, ...args], cwd: dir, environment }, lines);
     return failure ?? (lines.at(-1) === "works" ? null : "the probe failed");

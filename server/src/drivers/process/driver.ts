@@ -1,5 +1,6 @@
 // Runs replicas as processes of this machine. They outlive the platform: each has a folder with its full state, where
 // the next process of the platform finds it.
+import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -11,8 +12,9 @@ import {
   type ReplicaSink,
   type ReplicaSpec,
   type ReplicaUsage,
-  type Resources,
 } from "#drivers/driver.ts";
+import { unlimitedRefusal } from "#drivers/egress.ts";
+import type { Placement } from "#drivers/pools/placement.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -20,11 +22,10 @@ import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { removeGroup, type Controller } from "./cgroup.ts";
 import { noCgroups, removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
-import type { DiskWatch, DiskWriter } from "./disk-watch.ts";
+import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import { launch, type Launched, type LaunchContext } from "./launch.ts";
-import { keepNetworkRules, removeNetworkRules } from "./network-machine.ts";
-import { NetworkPool } from "./network-pool.ts";
 import { PortPool } from "./port-pool.ts";
+import { ShellPool } from "./shell-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
 import {
   giveUpStart,
@@ -36,10 +37,10 @@ import {
   type ReplicaRecord,
 } from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
-import { runToEnd } from "./run-to-end.ts";
+import { collectStorage } from "#drivers/storage.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
-import { ownNetwork, type Sandbox } from "./sandbox.ts";
+import { egressOf, ownNetwork, type Sandbox } from "./sandbox.ts";
 import { usageOf } from "./usage.ts";
 
 export type ProcessDriverOptions = Pick<
@@ -50,8 +51,7 @@ export type ProcessDriverOptions = Pick<
   readonly cgroups?: Cgroups;
   /** Ends replicas that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;
-  /** Compute types available to replicas: `["CPU"]`, or more when other hardware is only simulated. */
-  readonly compute: readonly string[];
+  readonly placement: Placement;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -66,10 +66,11 @@ export class ProcessDriver implements Driver {
   readonly name = "process";
   readonly instanceId: string;
   readonly capabilities: Capabilities;
+  readonly placement: Placement;
   readonly #options: ProcessDriverOptions;
   readonly #cgroups: Cgroups;
   readonly #network: OwnNetwork | null;
-  readonly #networks: NetworkPool | null;
+  readonly #shells: ShellPool;
   readonly #ports = new PortPool();
   readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
   /** Starts in progress. */
@@ -81,10 +82,13 @@ export class ProcessDriver implements Driver {
   constructor(options: ProcessDriverOptions) {
     this.#options = options;
     this.instanceId = options.instanceId;
+    this.placement = options.placement;
     this.#cgroups = options.cgroups ?? noCgroups;
     const { clock, log } = options;
     this.#network = ownNetwork(options.sandbox);
-    this.#networks = this.#network && new NetworkPool({ network: this.#network, clock, log });
+    const { dataDir, sandbox } = options;
+    const base = { stagingDir: join(dataDir, "sandbox"), etcDir: join(dataDir, "etc"), hidden: [dataDir] };
+    this.#shells = new ShellPool({ sandbox, base, clock, log });
     this.capabilities = {
       dockerfile: false,
       baseImage: false,
@@ -94,36 +98,42 @@ export class ProcessDriver implements Driver {
       cpuLimit: this.#holds("cpu"),
       fileIsolation: options.sandbox.kind === "namespaces",
       networkIsolation: this.#network !== null,
+      egress: egressOf(options.sandbox),
       keepsLines: true,
-      compute: options.compute,
+      containerRuntimes: null,
+      get compute() {
+        return options.placement.compute;
+      },
     };
     this.#loop = new Loop({
       ...{ name: "process driver", intervalMs: lookEveryMs, clock, log },
       turn: () => {
         for (const replica of this.#replicas.values()) replica.look();
+        this.#shells.dropStale();
         return Promise.resolve();
       },
     });
     this.#networkLoop = new Loop({
       ...{ name: "rules of replicas' networks", intervalMs: rulesEveryMs, clock, log },
-      turn: () => this.#keepNetworkRules(),
+      turn: () => this.#keepFirewall(),
     });
   }
 
   async open(sink: ReplicaSink): Promise<void> {
-    const { replicasDir, sandbox, log } = this.#options;
+    const { dataDir, replicasDir, sandbox, log } = this.#options;
     assert(this.#sink === null, "a driver is opened once");
     this.#sink = sink;
     reportIsolation(sandbox, this.#cgroups, log);
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
+    await mkdir(join(dataDir, "sandbox"), { recursive: true });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
     removeLeftGroups(this.#cgroups, (name) => this.#replicas.has(name as ReplicaId));
     this.#loop.start();
     this.#networkLoop.start();
   }
 
-  capacity({ compute }: Resources): Capacity {
-    return this.capabilities.compute.includes(compute) ? "now" : "never";
+  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
+    return this.placement.capacity(...given);
   }
 
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -139,6 +149,7 @@ export class ProcessDriver implements Driver {
     const done = this.#start(spec, cancel.signal).finally(() => {
       this.#starting.delete(replicaId);
       signal.removeEventListener("abort", onAbort);
+      if (this.#replicas.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
     });
     this.#starting.set(replicaId, { done, cancel });
     return done;
@@ -149,6 +160,7 @@ export class ProcessDriver implements Driver {
     starting?.cancel.abort();
     await starting?.done.catch(() => undefined);
     await this.#replicas.get(replicaId)?.stop(options.graceMs);
+    this.placement.release(replicaId);
   }
 
   list(): Promise<readonly OwnedReplica[]> {
@@ -158,7 +170,10 @@ export class ProcessDriver implements Driver {
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
     const alive = [...this.#replicas].filter(([, replica]) => !replica.isEnded);
-    return Promise.resolve(usageOf(new Map(alive.flatMap(([id, { pid }]) => (pid === null ? [] : [[id, pid]])))));
+    const usage = usageOf(new Map(alive.flatMap(([id, { pid }]) => (pid === null ? [] : [[id, pid]]))));
+    return Promise.resolve(
+      new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.placement.gpuUseOf(id) }] as const)),
+    );
   }
 
   async forget(replicaId: ReplicaId): Promise<void> {
@@ -169,19 +184,8 @@ export class ProcessDriver implements Driver {
     this.#replicas.delete(replicaId);
   }
 
-  async collectStorage(...[readGone, signal]: Parameters<Driver["collectStorage"]>): Promise<void> {
-    const { storageDir, log } = this.#options;
-    const names = await readdir(storageDir).catch(() => []);
-    const gone = names.length === 0 ? [] : await readGone(names);
-    for (const name of gone) {
-      // Paths in there may be longer than the system allows, which rm does not mind.
-      await runToEnd("rm", ["-rf", "--one-file-system", "--", join(storageDir, name)], signal).catch(
-        (error: unknown) => {
-          if (!signal.aborted)
-            log.warn({ err: error, storage: name }, "the storage of a deleted project could not be removed");
-        },
-      );
-    }
+  collectStorage(...given: Parameters<Driver["collectStorage"]>): Promise<void> {
+    return collectStorage(this.#options, ...given);
   }
 
   async close(): Promise<void> {
@@ -189,16 +193,16 @@ export class ProcessDriver implements Driver {
     await this.#networkLoop.stop();
     await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
     await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
-    await this.#networks?.close();
+    await this.#shells.close();
     const network = this.#network;
-    if (network !== null && !this.#hasReplicas()) await removeNetworkRules(network);
+    if (network !== null && !this.#hasReplicas()) await removeFirewall(network);
     this.#replicas.clear();
   }
 
-  async #keepNetworkRules(): Promise<void> {
+  async #keepFirewall(): Promise<void> {
     const network = this.#network;
-    const isUsed = this.#hasReplicas() || this.#networks?.isEmpty === false;
-    if (network === null || !isUsed || (await keepNetworkRules(network))) return;
+    const isUsed = this.#hasReplicas() || !this.#shells.isEmpty;
+    if (network === null || !isUsed || (await keepFirewall(network))) return;
     this.#options.log.warn("the rules of replicas' networks were gone and are in force again");
   }
 
@@ -220,12 +224,15 @@ export class ProcessDriver implements Driver {
 
   async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw cancelled();
-    const refusal = this.#options.disk?.startRefusal(spec.projectId) ?? null;
+    const refusal =
+      unlimitedRefusal(this.capabilities.egress, spec) ?? this.#options.disk?.startRefusal(spec.projectId) ?? null;
     if (refusal !== null) throw new StartRefused(refusal);
+    const claim = this.placement.hold(spec.replicaId, spec);
+    if (claim === null) throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
     const launched = await launch(spec, {
-      ...this.#context(),
+      ...{ ...this.#context(), claim },
       ports: this.#ports,
-      networks: this.#networks,
+      shells: this.#shells,
       cgroups: this.#cgroups,
       signal,
     }).catch((error: unknown) => {
@@ -269,6 +276,7 @@ export class ProcessDriver implements Driver {
       child,
       onEnded: () => {
         removeWriter?.();
+        this.placement.release(record.replicaId);
         if (isOnMachine(record)) this.#ports.release(record.port);
       },
       onFault: (error) => log.error({ err: error, replicaId: record.replicaId }, "could not look at a replica"),
@@ -291,6 +299,7 @@ export class ProcessDriver implements Driver {
     }
     const replica = this.#replicaOf({ child: null, paths, record });
     this.#replicas.set(record.replicaId, replica);
+    if (!replica.isEnded) this.placement.keep(record.replicaId, record.claim);
     if (isOnMachine(record) && !replica.isEnded) this.#ports.keep(record.port);
     await replica.watch();
   }

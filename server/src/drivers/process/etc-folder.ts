@@ -1,5 +1,5 @@
-// Builds the /etc of a sandboxed program: what it needs to find names, certificates, time zones and libraries, plus its
-// own account, and nothing else from the machine. Each run gets its own small files; folders are mounted.
+// Builds the /etc that sandboxes copy: what programs need to find names, certificates, time zones and libraries, and nothing
+// else from the machine. Folders are mounted; the account comes from `user-account.ts`.
 import {
   chmodSync,
   copyFileSync,
@@ -8,12 +8,13 @@ import {
   mkdirSync,
   readdirSync,
   readlinkSync,
+  renameSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { hostAddress, hostName } from "./network.ts";
+import { hostAddress, hostName } from "#drivers/app-firewall.ts";
 import { readText } from "./read-text.ts";
 import { ownNetwork, type Namespaces } from "./sandbox.ts";
 import { isBelow } from "./system-mounts.ts";
@@ -43,27 +44,27 @@ export function etcFolders(etc = "/etc"): string[] {
   return [...folders, ...runtimes].filter(isFolder).map((name) => join(etc, name));
 }
 
-export type EtcNeeds = {
-  /** The user id of the program, and its home. */
-  readonly user: number;
-  readonly home: string;
-  readonly isBuild: boolean;
-};
+/** Changes with anything that `writeEtc` reads and that sandboxes show of /etc. */
+export function etcState(sandbox: Namespaces): string {
+  const seen = [...files, "resolv.conf", ...sandbox.etcFolders.map((folder) => folder.slice("/etc/".length))].map(
+    (name) => {
+      const found = lstatSync(`/etc/${name}`, { throwIfNoEntry: false });
+      const isLink = found?.isSymbolicLink() === true;
+      const file = isLink ? statSync(`/etc/${name}`, { throwIfNoEntry: false }) : found;
+      return [name, isLink ? readlinkSync(`/etc/${name}`) : "", file?.ino, file?.isFile() === true ? file.ctimeMs : 0];
+    },
+  );
+  return JSON.stringify(seen);
+}
 
-/** Creates the folder `dir`, or overwrites its files. */
-export function writeEtc(dir: string, sandbox: Namespaces, { user, home, isBuild }: EtcNeeds): void {
+/** Creates the folder `dir`, or overwrites its files. Those of the account are missing: each run has its own. */
+export function writeEtc(dir: string, sandbox: Namespaces, { isBuild }: { readonly isBuild: boolean }): void {
   const network = ownNetwork(sandbox);
+  mkdirSync(dir, { recursive: true });
   for (const folder of sandbox.etcFolders) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
   for (const name of isBuild ? [...files, ...installerFiles] : files) copy(`/etc/${name}`, join(dir, name));
-  const write = (name: string, lines: readonly string[]): void => {
-    writeFileSync(join(dir, name), lines.map((line) => `${line}\n`).join(""));
-    chmodSync(join(dir, name), 0o644);
-  };
-  const account = (name: string, id: number, folder: string): string =>
-    `${name}:x:${id}:${id}:${name}:${folder}:/bin/sh`;
-  const root = user === 0 ? [] : [account("root", 0, "/")];
-  write("passwd", [account("app", user, home), ...root, account("nobody", 65_534, "/nonexistent")]);
-  write("group", [`app:x:${user}:`, ...(user === 0 ? [] : ["root:x:0:"]), "nogroup:x:65534:"]);
+  const write = (name: string, lines: readonly string[]): void =>
+    replace(join(dir, name), (to) => writeFileSync(to, lines.map((line) => `${line}\n`).join("")));
   const hostname = readText("/etc/hostname").trim();
   const hosts = network !== null ? [`${hostAddress} ${hostName}`] : [];
   write("hosts", [`127.0.0.1 localhost${hostname === "" ? "" : ` ${hostname}`}`, "::1 ip6-localhost", ...hosts]);
@@ -73,6 +74,13 @@ export function writeEtc(dir: string, sandbox: Namespaces, { user, home, isBuild
   const servers = network !== null ? network.nameServers.map((server) => `nameserver ${server}`) : null;
   const isKept = (line: string): boolean => servers === null || !/^\s*nameserver\s/.test(line);
   write("resolv.conf", [...resolver.filter(isKept), ...(servers ?? [])]);
+}
+
+/** At once: somebody may be copying the folder. */
+function replace(to: string, write: (path: string) => void): void {
+  write(`${to}.new`);
+  chmodSync(`${to}.new`, 0o644);
+  renameSync(`${to}.new`, to);
 }
 
 /** Keeps links into the system's folders; copies the content of all others. Omits unreadable files. */
@@ -87,8 +95,7 @@ function copy(from: string, to: string): void {
       return;
     }
     if ((statSync(from).mode & 0o004) === 0) return;
-    copyFileSync(from, to);
-    chmodSync(to, 0o644);
+    replace(to, (path) => copyFileSync(from, path));
   } catch (error) {
     if (!["ENOENT", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }

@@ -1,39 +1,51 @@
-// Creates a replica's folder, writes its record, and spawns the app: in its sandbox, detached from the platform, with
+// Creates a replica's folder, writes its record, and starts the app: in its sandbox, detached from the platform, with
 // output to files. A failed launch leaves nothing behind.
+import { projectUser } from "#drivers/project-user.ts";
 import { buildAgain } from "@slipway/contract/advice.ts";
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
-import { chownSync, closeSync, existsSync, mkdirSync, openSync, statSync } from "node:fs";
+import type { ChildProcess } from "node:child_process";
+import { chownSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
-import { appEnvironment } from "./app-environment.ts";
+import { makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
+import type { PoolClaim } from "#drivers/pools/pool.ts";
+import { sinceBootMs } from "#lib/clock.ts";
+import { shellQuoted } from "#lib/shell-quoted.ts";
+import { appEnvironment } from "#drivers/app-environment.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
-import { entering, makeGroup, removeGroup, type Cgroup, type CgroupParent } from "./cgroup.ts";
+import { enter, enterLines, makeGroup, niceWords, removeGroup, type Cgroup, type CgroupParent } from "./cgroup.ts";
 import { keepOnLoopback, replacePort } from "./entrypoint-port.ts";
-import { writeEtc } from "./etc-folder.ts";
 import { interpreterFolders } from "./interpreter-folders.ts";
-import type { NetworkPool, PreparedNetwork } from "./network-pool.ts";
+import { limitEgressInside, redirectToLoopback } from "./network.ts";
 import type { PortPool } from "./port-pool.ts";
 import { bootId } from "./process-table.ts";
+import { writeWhole } from "#drivers/json-file.ts";
 import {
   listenName,
   removeReplica,
   replicaPaths,
   socketPath,
-  writeWhole,
   type ReplicaPaths,
   type ReplicaRecord,
 } from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
-import { runToEnd } from "./run-to-end.ts";
-import { projectUser, sandboxed, sandboxFailedCode, variableRefusal, type Sandbox } from "./sandbox.ts";
+import { runToEnd } from "#drivers/run-to-end.ts";
+import {
+  ownNetwork,
+  runScript,
+  sandboxFailedCode,
+  variableRefusal,
+  wordsRefusal,
+  type Sandbox,
+  type SandboxedRun,
+} from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
+import type { Shell, ShellPool } from "./shell-pool.ts";
+import { isBelow } from "./system-mounts.ts";
 
 /** The machine's resources for a launch. All paths are absolute. */
 export type LaunchContext = {
   readonly instanceId: string;
-  /** Hidden from every app. */
   readonly dataDir: string;
   readonly replicasDir: string;
   /** One folder per project, shared by its apps. */
@@ -44,9 +56,10 @@ export type LaunchContext = {
   readonly runtimeDir: string;
   readonly sandbox: Sandbox;
   readonly ports: PortPool;
-  /** Null: replicas share the machine's network. */
-  readonly networks: NetworkPool | null;
+  readonly shells: ShellPool;
   readonly cgroups: { readonly places: readonly CgroupParent[] };
+  /** What the replica has of a pool. */
+  readonly claim: PoolClaim;
   /** Aborts long copying; once the app is spawned, the caller stops it. */
   readonly signal: AbortSignal;
 };
@@ -55,42 +68,53 @@ export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPa
 
 /** Path of the project's storage in a sandboxed app. */
 const storagePath = "/persistent-storage";
+/** The alternative path of the environment of a sandboxed app, which its tracebacks name. */
+const venvAlias = "/venv";
+/** A sandboxed app's home. */
+const homePath = "/home/app";
 /** Folder where a sandboxed cortex app creates its socket. */
 const listenPath = "/run/slipway";
+/** Where the shell has opened the file for the report of a start (see `claim`). */
+const readyFd = 3;
 /** Maximum number of processes and threads of one replica, to stop a fork bomb. */
 const tasksMax = 4096;
 
-/** Spawns the replica. Rejects with `StartRefused`. */
+/** Starts the replica. Rejects with `StartRefused`. */
 export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise<Launched> {
   const artifact = checkedArtifact(spec);
   refuseVariables(spec);
-  const choice = await chooseAddress(spec, context);
+  const choice = await choosePort(spec, context);
   const paths = replicaPaths(join(context.replicasDir, spec.replicaId));
   let cgroup: Cgroup = [];
+  let shell: Shell | undefined;
   try {
+    const run = programOf(spec, artifact, { paths, context, choice });
     const { replicaId, appId, releaseId, projectId, runtime, cpuCores, memoryGb } = spec;
     const limits = { memoryBytes: memoryBytesOf(spec), cpuCores, tasksMax };
     cgroup = makeGroup(context.cgroups.places, replicaId, limits);
     await prepareFolders(spec, artifact, { paths, context });
-    const { host, port, socket, hint } = choice;
+    shell = context.shells.take(paths.state);
+    const { port, socket, hint } = choice;
     const record: ReplicaRecord = {
       version: 1,
       ...{ replicaId, instanceId: context.instanceId, appId, releaseId, projectId, runtime },
-      ...{ host, port, socket, hint },
+      ...{ host: shell.place?.address ?? loopback, port, socket, hint },
       program: choice.entrypoint[0] ?? artifact.python,
       isSandboxed: context.sandbox.kind === "namespaces",
-      ...{ bootId, cgroup, memoryGb },
+      ...{ bootId, cgroup, memoryGb, startedBootMs: sinceBootMs(), claim: context.claim },
     };
     writeWhole(paths.record, record);
-    const child = await spawnReplica(spec, artifact, { paths, context, choice, cgroup });
-    return { child, paths, record };
+    shell.child.stdin.end(scriptOf(run, { paths, context, choice, cgroup, shell, egressCidrs: spec.egressCidrs }));
+    // Whatever ends the platform's cgroup must not end the replica. The shell cannot move its parent, which has no number in
+    // the shell's namespace; moving another process takes some 10 ms, in which the app starts.
+    await enter(cgroup, shell.child.pid ?? 0);
+    return { child: shell.child, paths, record };
   } catch (error) {
+    if (shell !== undefined) await context.shells.end(shell);
     removeGroup(cgroup);
-    if (choice.port !== null && choice.network === null) context.ports.release(choice.port);
+    if (choice.port !== null && !hasOwnNetwork(context)) context.ports.release(choice.port);
     await removeReplica(paths);
     throw error;
-  } finally {
-    if (choice.network?.descriptor !== undefined) closeSync(choice.network.descriptor);
   }
 }
 
@@ -113,39 +137,39 @@ function refuseVariables(spec: ReplicaSpec): void {
 }
 
 type AddressChoice = {
-  /** The replica's host for connections to a port; unused for a cortex app with a socket. */
-  readonly host: string;
+  readonly isCortex: boolean;
   /** Null: it listens at `socket`. */
   readonly port: number | null;
   /** The platform's path of the socket of a cortex app. */
   readonly socket: string | null;
   readonly entrypoint: readonly string[];
   readonly hint: string | null;
-  /** The replica's own network; null: none. */
-  readonly network: Pick<PreparedNetwork, "setup" | "descriptor"> | null;
 };
-
-/** A cortex app listens on a private socket; a web server on its port, in its own network if available. */
-async function chooseAddress(spec: ReplicaSpec, context: LaunchContext): Promise<AddressChoice> {
-  const { networks, ports } = context;
-  const isCortex = spec.runtime === "cortex";
-  const socket = isCortex ? socketPath(context.socketsDir, spec.replicaId) : null;
-  if (!isCortex && spec.entrypoint.length === 0)
-    throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
-  if (networks !== null) {
-    const port = socket !== null ? null : isCortex || spec.port === 0 ? anyPort : spec.port;
-    const { place, ...network } = networks.take(port !== null);
-    return { host: place.address, port, socket, entrypoint: spec.entrypoint, hint: null, network };
-  }
-  const own = { host: loopback, hint: null, network: null };
-  if (isCortex) return { ...own, port: socket === null ? await ports.take() : null, socket, entrypoint: [] };
-  return { ...own, socket, ...(await choosePort(spec, ports)) };
-}
 
 /** The port in the app's own network when the settings name none. */
 const anyPort = 8000;
 
-async function choosePort(
+function hasOwnNetwork({ sandbox }: LaunchContext): boolean {
+  return ownNetwork(sandbox) !== null;
+}
+
+/** A cortex app listens on a private socket; a web server on its port, in its own network if available. */
+async function choosePort(spec: ReplicaSpec, context: LaunchContext): Promise<AddressChoice> {
+  const { entrypoint } = spec;
+  const isCortex = spec.runtime === "cortex";
+  const socket = isCortex ? socketPath(context.socketsDir, spec.replicaId) : null;
+  if (!isCortex && entrypoint.length === 0)
+    throw new StartRefused("A custom app needs an entrypoint; set it in the app's settings.");
+  const common = { isCortex, socket, hint: null };
+  if (socket !== null) return { ...common, port: null, entrypoint: [] };
+  if (hasOwnNetwork(context)) {
+    return { ...common, port: isCortex || spec.port === 0 ? anyPort : spec.port, entrypoint };
+  }
+  if (isCortex) return { ...common, port: await context.ports.take(), entrypoint: [] };
+  return { ...common, ...(await choosePortOfMachine(spec, context.ports)) };
+}
+
+async function choosePortOfMachine(
   spec: ReplicaSpec,
   ports: PortPool,
 ): Promise<Pick<AddressChoice, "port" | "entrypoint" | "hint">> {
@@ -165,16 +189,14 @@ type Place = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
 
 async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): Promise<void> {
   const user = ownerOf(spec, context.sandbox);
-  const storage = storageDirOf(spec, context);
+  const storage = storageDirOf(spec, context.storageDir);
   mkdirSync(context.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
-  for (const dir of [paths.staging, paths.overlayWork]) mkdirSync(dir);
+  mkdirSync(paths.overlayWork);
   for (const dir of [paths.home, paths.temporary, paths.code, paths.listen]) makeOwned(dir, user);
   mkdirSync(context.socketsDir, { recursive: true, mode: 0o700 });
-  if (!existsSync(storage)) makeOwned(storage, user);
-  if (context.sandbox.kind === "namespaces") {
-    writeEtc(paths.etc, context.sandbox, { user: user ?? 0, home: paths.home, isBuild: false });
-  }
+  makeOwnedFolder(storage, user);
+  for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
   // The builder ran as root, but the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
     await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], context.signal);
@@ -189,10 +211,6 @@ function makeOwned(dir: string, user: number | null): void {
   if (user !== null) chownSync(dir, user, user);
 }
 
-function storageDirOf({ storage }: ReplicaSpec, { storageDir }: LaunchContext): string {
-  return join(storageDir, storage);
-}
-
 /** Null when apps run as the platform's own user. */
 function ownerOf(spec: ReplicaSpec, sandbox: Sandbox): number | null {
   return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(spec.projectId) : null;
@@ -202,111 +220,111 @@ function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: Launch
   return sandbox.kind === "namespaces" && sandbox.hasOverlays && canOverlay(artifact.appDir) && canOverlay(replicasDir);
 }
 
-async function spawnReplica(
+/** The replica's program, with the secrets of the app. Throws `StartRefused` when no process can have them. */
+function programOf(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
-  { paths, context, choice, cgroup }: Place & { readonly choice: AddressChoice; readonly cgroup: Cgroup },
-): Promise<ChildProcess> {
+  { paths, context, choice }: Place & { readonly choice: AddressChoice },
+): SandboxedRun {
   const isSandboxed = context.sandbox.kind === "namespaces";
-  const outputs = spec.runtime === "cortex" ? 3 : 2;
-  const descriptor = choice.network?.descriptor;
-  const program =
-    spec.runtime === "cortex" ? [artifact.python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
+  const view = viewOf(spec, artifact, { paths, context });
+  const { venvDir, python } = isSandboxed ? seenIn(view, artifact) : artifact;
+  const program = spec.runtime === "cortex" ? [python, join(context.runtimeDir, "start.py")] : choice.entrypoint;
   const places = {
-    homeDir: paths.home,
+    homeDir: isSandboxed ? homePath : paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
-    storageDir: isSandboxed ? storagePath : storageDirOf(spec, context),
-    venvDir: artifact.venvDir,
-    python: artifact.python,
+    storageDir: isSandboxed ? storagePath : storageDirOf(spec, context.storageDir),
+    ...{ venvDir, python },
     takesRootPath: artifact.takesRootPath,
+    gpus: context.claim.gpus,
   };
-  const confined = sandboxed(context.sandbox, {
-    command: program as [string, ...string[]],
-    cwd: isSandboxed ? codeAlias : paths.code,
-    environment: appEnvironment(spec, places, {
-      port: choice.port,
-      host: choice.network === null ? choice.host : "0.0.0.0",
-      socket: isSandboxed && choice.socket !== null ? `${listenPath}/${listenName}` : choice.socket,
-    }),
-    view: viewOf(spec, artifact, { paths, context }),
-    user: projectUser(spec.projectId),
-    network: choice.network?.setup ?? null,
-    networkDescriptor: descriptor === undefined ? undefined : outputs + 1,
-    around,
+  const environment = appEnvironment(spec, places, {
+    port: choice.port,
+    host: hasOwnNetwork(context) ? "0.0.0.0" : loopback,
+    readyFd,
+    socket: isSandboxed && choice.socket !== null ? `${listenPath}/${listenName}` : choice.socket,
   });
-  const { file, args, environment } = entering(cgroup, confined);
-  const user = ownerOf(spec, context.sandbox);
-  const opened = [paths.stdout, paths.stderr, paths.ready].map((path) => openOutput(path, user));
-  try {
-    const child = spawn(file, args, {
-      cwd: paths.dir,
-      env: environment,
-      detached: true,
-      stdio: ["ignore", ...opened.slice(0, outputs), ...(descriptor === undefined ? [] : [descriptor])],
-    });
-    child.unref();
-    await once(child, "spawn");
-    return child;
-  } catch (error) {
-    // Only the code (E2BIG, EAGAIN, …) matters, and the message contains the arguments.
-    const { code } = error as NodeJS.ErrnoException;
-    const known =
-      code === "E2BIG" ? "its variables are too large for one process" : `the machine refused (${code ?? "unknown"})`;
-    throw new StartRefused(`The replica could not be started: ${known}.`);
-  } finally {
-    for (const output of opened) closeSync(output);
-  }
+  const command = program as [string, ...string[]];
+  const refusal = wordsRefusal({ command, environment });
+  if (refusal !== null) throw new StartRefused(`The replica could not be started: ${refusal}.`);
+  const cwd = isSandboxed ? codeAlias : paths.code;
+  return { command, cwd, environment, view, home: homePath, user: projectUser(spec.projectId) };
+}
+
+type Chosen = { readonly choice: AddressChoice; readonly cgroup: Cgroup; readonly shell: Shell };
+
+/** What the replica's shell executes. */
+function scriptOf(
+  run: SandboxedRun,
+  { paths, context, choice, cgroup, shell, egressCidrs }: Place & Chosen & Pick<ReplicaSpec, "egressCidrs">,
+): string {
+  const isServer = choice.port !== null;
+  const redirect = shell.place !== null && isServer ? redirectToLoopback(shell.place, sandboxFailedCode) : "";
+  const network = ownNetwork(context.sandbox);
+  const isLimited = network !== null && egressCidrs !== null;
+  const limits = isLimited ? limitEgressInside(network, egressCidrs, sandboxFailedCode) : "";
+  return runScript(context.sandbox, run, {
+    before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxFailedCode}\n${claim}\n${enterLines(cgroup)}${redirect}${limits}`,
+    ready: "echo running >&4",
+    words: niceWords(cgroup),
+    redirections: `<&9 9<&- 2>&5 ${choice.isCortex ? "" : "3>&- "}4>&- 5>&- 6>&- 7>&- 8>&-`,
+    after: 'echo "exit $?" >&4',
+  });
+}
+
+/** The environment at its short path, if the view has it. */
+function seenIn({ aliases = [] }: Pick<SandboxView, "aliases">, { venvDir, python }: ProcessArtifact) {
+  const isShort = venvDir !== null && isBelow(python, venvDir) && aliases.some(({ at }) => at === venvAlias);
+  return isShort ? { venvDir: venvAlias, python: venvAlias + python.slice(venvDir.length) } : { venvDir, python };
 }
 
 /** The app may open /dev/stdout again, so its user owns the files. */
-function openOutput(path: string, user: number | null): number {
-  const descriptor = openSync(path, "a", 0o600);
+function makeOutput(path: string, user: number | null): void {
+  writeFileSync(path, "", { flag: "a", mode: 0o600 });
   if (user !== null) chownSync(path, user, user);
-  return descriptor;
 }
 
 function memoryBytesOf({ memoryGb }: ReplicaSpec): number {
   return Math.round(memoryGb * 1e9);
 }
 
-function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): SandboxView {
+function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): Omit<SandboxView, "account"> {
   const { appDir, python, venvDir } = artifact;
   const isOverlaid = usesOverlay(artifact, context);
+  const { base } = context.shells;
   const placed = [
-    { from: storageDirOf(spec, context), at: storagePath },
+    { from: storageDirOf(spec, context.storageDir), at: storagePath },
+    { from: paths.home, at: homePath },
     { from: paths.listen, at: listenPath },
   ];
+  const readOnly = [
+    ...interpreterFolders(python, [homedir(), context.dataDir]),
+    ...(venvDir === null ? [] : [venvDir]),
+    ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
+  ].filter((path, index, all) => all.indexOf(path) === index);
+  // The machine's own Python may be there.
+  const hasAlias = venvDir !== null && !readOnly.some((path) => isBelow(path, venvAlias));
   return {
-    stagingDir: paths.staging,
-    readOnly: [
-      ...interpreterFolders(python, [homedir(), context.dataDir]),
-      ...(venvDir === null ? [] : [venvDir]),
-      ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
-    ].filter((path, index, all) => all.indexOf(path) === index),
-    writable: [paths.home],
+    ...base,
+    readOnly,
+    writable: [],
     temporaryDir: paths.temporary,
     sharedMemoryBytes: memoryBytesOf(spec),
     overlays: isOverlaid ? [{ lower: appDir, upper: paths.code, work: paths.overlayWork }] : [],
     placed: isOverlaid ? placed : [...placed, { from: paths.code, at: appDir }],
-    etcDir: paths.etc,
-    aliases: [{ of: appDir, at: codeAlias }],
-    hidden: [context.dataDir],
+    aliases: [{ of: appDir, at: codeAlias }, ...(hasAlias ? [{ of: venvDir, at: venvAlias }] : [])],
   };
 }
 
 /**
- * Other work of the replica's shell: it claims the start (see `giveUpStart`), sends errors of the sandbox to `state` instead of
- * the app's output, and reports when the app runs and how it exited. It opens the files that the platform reads a second time, so
- * that no process can take a lease on one (fcntl(2)), which would block the platform for 45 seconds.
+ * First work of the replica's shell: it claims the start (see `giveUpStart`), and sends errors of the sandbox to `state` instead of
+ * the app's output. It opens the files that the platform reads a second time, so that no process can take a lease on one
+ * (fcntl(2)), which would block the platform for 45 seconds.
  */
-const around = {
-  before: `exec 4>>state 6>>stdout 7>>stderr 8>>ready || exit ${sandboxFailedCode}
+const claim = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$
 set -C
 { echo "$stat" >pid; } 2>/dev/null || exit ${sandboxFailedCode}
 set +C
 exec 5>&2 2>&4
-trap : TERM`,
-  ready: "echo running >&4",
-  after: 'echo "exit $?" >&4',
-};
+trap : TERM`;

@@ -1,23 +1,20 @@
 // The machine's side of replica networks (see `network.ts`): detects whether they are possible, and manages the
 // machine's rules for them. Called at the platform's start and end.
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { readFile, readdir, writeFile } from "node:fs/promises";
-import { isIPv4 } from "node:net";
-import { join } from "node:path";
+import { installationOf } from "#drivers/app-firewall.ts";
+import { isInstalled, machineNameServers, removeFirewall, runMachineTool } from "#drivers/app-firewall-machine.ts";
 import {
+  cables,
   chooseAddress,
-  installationOf,
   linkPrefix,
-  networkRules,
   networkSetup,
   redirectToLoopback,
-  firewallTableOf,
   type Network,
   type NetworkAddress,
   type OwnNetwork,
 } from "./network.ts";
-import { sandboxFailedCode, toolsEnvironment } from "./sandbox.ts";
-import { commandFailure } from "./short-command.ts";
+import { sandboxFailedCode } from "./sandbox.ts";
 
 export type NetworkWish = {
   /** The data folder; identifies the installation. */
@@ -40,7 +37,10 @@ export async function detectNetwork(
   const network: OwnNetwork = {
     kind: "own",
     installation: installationOf(wish.folder),
+    links: cables,
     allowed: wish.allowed,
+    egress: new Map(),
+    buildBridge: null,
     nameServers: wish.nameServers.length > 0 ? wish.nameServers : await machineNameServers(),
     platform: null,
   };
@@ -51,7 +51,7 @@ export async function detectNetwork(
   const isUsed = await hasCables(network);
   const failure = (await enableForwarding()) ?? (await passFirewall()) ?? (await attempt(network));
   // Each run adds missing rules.
-  if (!isUsed) await removeNetworkRules(network);
+  if (!isUsed) await removeFirewall(network);
   return failure === null ? network : { kind: "shared", reason: failure };
 }
 
@@ -60,10 +60,6 @@ const packages: Readonly<Record<string, string>> = {
   nft: "nftables",
   nsenter: "util-linux",
 };
-
-function isInstalled(tool: string): boolean {
-  return toolsEnvironment.PATH.split(":").some((folder) => existsSync(join(folder, tool)));
-}
 
 /** A network for one run, and the shell lines that connect it. */
 export type ConnectedNetwork = { readonly place: NetworkAddress; readonly setup: string };
@@ -76,25 +72,8 @@ export function connectNetwork(network: OwnNetwork, hasServer: boolean): Connect
   return { place, setup: hasServer ? setup + redirectToLoopback(place, sandboxFailedCode) : setup };
 }
 
-/** Applies the machine's rules, replacing those that an earlier process of the platform left. */
-export async function applyNetworkRules(network: OwnNetwork): Promise<string | null> {
-  return run(["nft", "-f", "-"], { input: networkRules(network) });
-}
-
-/** Restores the rules if another program that configures the firewall removed them. Returns true when they were still there. */
-export async function keepNetworkRules(network: OwnNetwork): Promise<boolean> {
-  if ((await run(["nft", "list", "table", "inet", firewallTableOf(network)])) === null) return true;
-  await applyNetworkRules(network);
-  return false;
-}
-
 async function hasCables({ installation }: OwnNetwork): Promise<boolean> {
   return (await readdir("/sys/class/net")).some((name) => name.startsWith(linkPrefix + installation));
-}
-
-/** Removes the machine's rules; call it when no replica of the installation is running. */
-export async function removeNetworkRules(network: OwnNetwork): Promise<void> {
-  await run(["nft", "delete", "table", "inet", firewallTableOf(network)]);
 }
 
 /** Otherwise the kernel forwards nothing from apps to the internet. */
@@ -113,31 +92,12 @@ async function enableForwarding(): Promise<string | null> {
 async function passFirewall(): Promise<string | null> {
   const chain = ["ip", "filter", "FORWARD"] as const;
   const lines: string[] = [];
-  if ((await run(["nft", "list", "chain", ...chain], { lines })) !== null) return null;
+  if ((await runMachineTool(["nft", "list", "chain", ...chain], { lines })) !== null) return null;
   const text = lines.join("\n");
   if (!text.includes("policy drop") || text.includes(`"${linkPrefix}*"`)) return null;
   const insert = ["nft", "insert", "rule", ...chain] as const;
   const back = ["oifname", `"${linkPrefix}*"`, "ct", "state", "established,related", "accept"] as const;
-  return (await run([...insert, "iifname", `"${linkPrefix}*"`, "accept"])) ?? run([...insert, ...back]);
-}
-
-/** Apps cannot reach a resolver on the loopback address; systemd's file lists the upstream servers. */
-async function machineNameServers(): Promise<string[]> {
-  for (const path of ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"]) {
-    const text = await readFile(path, "utf8").catch(() => "");
-    const servers = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, server = ""]) => server);
-    const usable = servers.filter((server) => isIPv4(server) && !server.startsWith("127."));
-    if (usable.length > 0) return usable;
-  }
-  return [];
-}
-
-/** Null on success, else the first line of output. `lines` receives the output. */
-async function run(
-  command: readonly [string, ...string[]],
-  { input, lines = [] }: { readonly input?: string; readonly lines?: string[] } = {},
-): Promise<string | null> {
-  const script = input === undefined ? 'exec "$@"' : `"$@" <<'END'\n${input}END\n`;
-  const shell = ["/bin/sh", "-c", script, "sh", ...command] as const;
-  return commandFailure({ command: shell, cwd: "/", environment: toolsEnvironment }, lines);
+  return (
+    (await runMachineTool([...insert, "iifname", `"${linkPrefix}*"`, "accept"])) ?? runMachineTool([...insert, ...back])
+  );
 }

@@ -1,22 +1,12 @@
 // A separate network for each replica and each command of a build, where the platform is root and the machine has `ip` and `nft`:
 // a network namespace with one virtual cable to the machine. The app can reach the internet and the platform, but nothing else on
 // the machine, in other replicas or in private networks. Only the platform can reach the app. Pure.
-import { createHash, randomInt } from "node:crypto";
-import { isIPv4 } from "node:net";
+import { randomInt } from "node:crypto";
+import { egressRules, firewallRules, firewallTableOf, hostAddress, type Firewall } from "#drivers/app-firewall.ts";
 
 /** The network support of this machine; found once by `detectNetwork`. */
 export type Network =
-  | {
-      readonly kind: "own";
-      /** Four hexadecimal digits that distinguish this installation's interfaces and rules from those of others. */
-      readonly installation: string;
-      /** Private ranges (CIDR) that apps may reach despite the rules. */
-      readonly allowed: readonly string[];
-      /** Name servers for apps. */
-      readonly nameServers: readonly string[];
-      /** Where the platform listens, which apps may call; null until it listens. */
-      platform: { readonly host: string; readonly ports: readonly number[] } | null;
-    }
+  | (Firewall & { readonly kind: "own" })
   /** Programs share the machine's network. `reason` says why. */
   | { readonly kind: "shared"; readonly reason: string };
 
@@ -25,36 +15,12 @@ export type OwnNetwork = Extract<Network, { kind: "own" }>;
 /** One cable: the app's address, and the name of the machine's end. */
 export type NetworkAddress = { readonly address: string; readonly link: string };
 
-/** The machine's address for apps, at its end of each cable. Link-local, so it conflicts with nothing. */
-export const hostAddress = "169.254.1.1";
-/** The machine's host name in apps, for calls to other apps through the platform. */
-export const hostName = "slipway.internal";
 /** Each app gets its own address from this range. */
 const range = "10.213";
 /** Prefix of the names of the machine's cable ends, in all installations. */
 export const linkPrefix = "slp";
-/** Concurrent connections of one app: the whole machine shares one kernel table (262,144 entries unless memory is short). */
-export const connectionsMax = 4_096;
-
-/** Private and special-purpose ranges; apps reach them only if allowed. */
-const privateRanges = [
-  "0.0.0.0/8",
-  "10.0.0.0/8",
-  "100.64.0.0/10",
-  "127.0.0.0/8",
-  "172.16.0.0/12",
-  "192.0.0.0/24",
-  "192.168.0.0/16",
-  "198.18.0.0/15",
-  "224.0.0.0/3",
-];
-/** Where clouds expose a machine's identity: always blocked, even if allowed. */
-const metadataRanges = ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"];
-
-/** A short name for the installation with this data folder. */
-export function installationOf(dataDir: string): string {
-  return createHash("sha256").update(dataDir).digest("hex").slice(0, 4);
-}
+/** The machine's ends of all cables, for the firewall. */
+export const cables = { prefix: linkPrefix, range: `${range}.0.0/16` };
 
 /**
  * Chooses an address that no route of the machine uses. `routes`: the text of /proc/net/route. If two runs choose the
@@ -73,8 +39,8 @@ export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddre
 }
 
 /** True while the machine has the route to the address: other programs that configure networks may have removed it. */
-export function isRouted({ address }: NetworkAddress, routes: string): boolean {
-  return routedHosts(routes).has(routeName(address));
+export function isRouted({ address, link }: NetworkAddress, routes: string): boolean {
+  return routes.split("\n").some((line) => line.startsWith(`${link}\t${routeName(address)}\t`));
 }
 
 function routedHosts(routes: string): Set<string | undefined> {
@@ -115,7 +81,7 @@ route add ${address}/32 dev ${link} src ${hostAddress}
 END
 ${onHost} sh -c 'echo 1 >/proc/sys/net/ipv4/conf/${link}/route_localnet' ${orEnd}
 ${onHost} nft list table inet ${firewallTableOf(network)} >/dev/null 2>&1 || ${onHost} nft -f - <<'END' ${orEnd}
-${networkRules(network)}END
+${firewallRules(network)}END
 `;
 }
 
@@ -133,71 +99,18 @@ END
 `;
 }
 
-/** The name of the nftables table of one installation. */
-export function firewallTableOf(network: OwnNetwork): string {
-  return `slipway_${network.installation}`;
+/** Further lines for an app that may reach only these ranges; the machine's rules narrow them further. */
+export function limitEgressInside(network: OwnNetwork, cidrs: readonly string[], exitCode: number): string {
+  return `nft -f - <<'END' || exit ${exitCode}
+table inet slipway {
+ chain egress {
+  type filter hook output priority filter;
+  oifname "lo" accept
+  ct state established,related accept
+  ip daddr ${hostAddress} accept
+  ${egressRules(network, cidrs).join("\n  ")}
+ }
 }
-
-/** The machine's rules for all cables of the installation; replaces existing ones atomically. */
-export function networkRules(network: OwnNetwork): string {
-  const table = firewallTableOf(network);
-  const ours = `"${linkPrefix}${network.installation}*"`;
-  const all = `"${linkPrefix}*"`;
-  const { allowed, nameServers, platform } = network;
-  const fewConnections = `  iifname ${ours} ct state new add @connections { iifname ct count over ${connectionsMax} } drop`;
-  const ports = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
-  const allowedLine = allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
-  const names = nameServers.map(
-    (server) => `  iifname ${ours} ip daddr ${server} meta l4proto { tcp, udp } th dport 53 accept`,
-  );
-  return `${[
-    `add table inet ${table}`,
-    `delete table inet ${table}`,
-    `table inet ${table} {`,
-    " set connections {",
-    "  type ifname",
-    "  size 65535",
-    "  flags dynamic",
-    " }",
-    " chain calls_of_the_platform {",
-    "  type nat hook prerouting priority dstnat;",
-    ...(platform === null || !isIPv4(platform.host)
-      ? []
-      : ports.map((port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform.host}`)),
-    " }",
-    " chain to_the_machine {",
-    "  type filter hook input priority filter;",
-    `  iifname ${ours} ct state established,related accept`,
-    fewConnections,
-    // An app can send to the machine's loopback addresses through its cable (SO_BINDTODEVICE).
-    `  iifname ${ours} ip daddr 127.0.0.0/8 ct status & dnat == 0 drop`,
-    ...ports.map((port) => `  iifname ${ours} ${port} accept`),
-    ...names,
-    ...allowedLine,
-    `  iifname ${ours} drop`,
-    " }",
-    " chain through_the_machine {",
-    "  type filter hook forward priority filter;",
-    `  oifname ${ours} ct state established,related accept`,
-    `  oifname ${ours} drop`,
-    `  iifname ${ours} oifname ${all} drop`,
-    fewConnections,
-    ...names,
-    `  iifname ${ours} ip daddr { ${metadataRanges.join(", ")} } drop`,
-    ...allowedLine,
-    `  iifname ${ours} ip daddr { ${privateRanges.join(", ")} } drop`,
-    `  iifname ${ours} meta nfproto ipv6 drop`,
-    " }",
-    // A cable disappears with its replica: what the platform still sends there must not take another route.
-    " chain from_the_machine {",
-    "  type filter hook output priority filter;",
-    `  ip daddr ${range}.0.0/16 oifname != ${all} meta l4proto tcp reject with tcp reset`,
-    `  ip daddr ${range}.0.0/16 oifname != ${all} drop`,
-    " }",
-    " chain to_the_internet {",
-    "  type nat hook postrouting priority srcnat;",
-    `  ip saddr ${range}.0.0/16 oifname != ${all} masquerade`,
-    " }",
-    "}",
-  ].join("\n")}\n`;
+END
+`;
 }

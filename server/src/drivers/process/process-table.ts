@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { sinceBootMs } from "#lib/clock.ts";
 import { readText } from "./read-text.ts";
-import { parseStat, type ProcessIdentity } from "./replica-files.ts";
+import { parseStat, type ProcessIdentity, type ReplicaRecord } from "./replica-files.ts";
 
 const hasProc = process.platform === "linux";
 /** Clock tick of times in /proc, on every Linux. */
@@ -16,9 +16,12 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return found !== null && found.startTicks === identity.startTicks && !/[ZX]/.test(found.state);
 }
 
-/** How long it has run, according to the kernel and independent of clock changes; undefined when unknown here. */
-export function ranMs({ startTicks }: ProcessIdentity): number | undefined {
-  const startMs = Number(startTicks) * tickMs;
+/** How long a replica has run, according to the kernel and independent of clock changes; undefined when unknown here. */
+export function ranMs(
+  { startTicks }: ProcessIdentity,
+  { startedBootMs }: Pick<ReplicaRecord, "startedBootMs">,
+): number | undefined {
+  const startMs = startedBootMs ?? Number(startTicks) * tickMs;
   if (!hasProc || !(startMs > 0)) return undefined;
   return Math.max(0, sinceBootMs() - startMs);
 }

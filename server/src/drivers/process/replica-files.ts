@@ -1,25 +1,12 @@
 // The folder of one replica: the files that the platform writes before it starts one, and those of the replica's shell
 // and runtime. Any later process of the platform finds all state there. Never contains secrets.
 import { createHash } from "node:crypto";
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, closeSync, linkSync, lstatSync, mkdirSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { chmod, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ReplicaSpec } from "#drivers/driver.ts";
-import { isDiskFull } from "#lib/disk-full.ts";
+import { readJson } from "#drivers/json-file.ts";
+import type { PoolClaim } from "#drivers/pools/pool.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
@@ -43,13 +30,10 @@ export function replicaPaths(dir: string) {
     stderr: at("stderr"),
     /** Folder where a sandboxed cortex app creates its socket `listenName`. */
     listen: at("listen"),
-    etc: at("etc"),
     /** How much of the output was delivered. */
     offsets: at("offsets.json"),
     /** Written when `exited` is emitted. */
     ended: at("ended.json"),
-    /** Where the sandbox assembles the app's view. */
-    staging: at("root"),
     home: at("home"),
     temporary: at("tmp"),
     /** The app's own files: a copy, or the changes in an overlay. */
@@ -83,6 +67,10 @@ export type ReplicaRecord = Pick<ReplicaSpec, "replicaId" | "appId" | "releaseId
   /** Empty when there are no limits. Absent in records of older versions, as is `memoryGb`. */
   readonly cgroup?: Cgroup;
   readonly memoryGb?: number;
+  /** When it was started, in milliseconds since the machine's boot; its shell may be older. Absent in records of older versions. */
+  readonly startedBootMs?: number;
+  /** What it has of a pool. Absent in records of older versions. */
+  readonly claim?: PoolClaim;
 };
 
 /** The process that represents the replica; `startTicks` distinguishes it from a later one with the same id. */
@@ -131,23 +119,6 @@ export function takeSocket(paths: ReplicaPaths, to: string): string | null {
 
 function isSocket(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true;
-}
-
-/** Replaces a file atomically, so that a reader never sees half of it. */
-export function writeWhole(path: string, value: unknown): void {
-  writeFileSync(`${path}.new`, JSON.stringify(value), { mode: 0o600 });
-  renameSync(`${path}.new`, path);
-}
-
-/** Like `writeWhole`; returns false when the disk is full. */
-export function writeIfFits(path: string, value: unknown): boolean {
-  try {
-    writeWhole(path, value);
-    return true;
-  } catch (error) {
-    if (!isDiskFull(error)) throw error;
-    return false;
-  }
 }
 
 /** Null when the folder has no complete record: then nothing was spawned either. */
@@ -282,16 +253,6 @@ async function openFolders(dir: string): Promise<void> {
 
 function codeOf(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? "";
-}
-
-/** Null when the file is missing or incomplete. */
-export function readJson(path: string): Record<string, unknown> | null {
-  if (!existsSync(path)) return null;
-  try {
-    return JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown>;
-  } catch {
-    return null;
-  }
 }
 
 /**

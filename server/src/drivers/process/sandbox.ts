@@ -1,9 +1,22 @@
 // Runs an untrusted program (an app, the commands of its build) in its own namespaces. It sees the system read-only,
 // the folders of its `SandboxView` and its own processes, and runs as a user without privileges. Uses only tools of
 // every Debian: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
-import type { ProjectId } from "#lib/ids.ts";
+import type { Egress } from "#drivers/egress.ts";
+import { toolsEnvironment } from "#drivers/short-command.ts";
+import { shellQuoted } from "#lib/shell-quoted.ts";
+import { accountFiles } from "./user-account.ts";
 import type { Network, OwnNetwork } from "./network.ts";
-import { mountTable, viewPath, type SandboxContext, type SandboxView } from "./sandbox-view.ts";
+import {
+  baseTable,
+  etcOf,
+  rootOf,
+  stagingOptions,
+  viewPath,
+  viewTable,
+  type SandboxBase,
+  type SandboxContext,
+  type SandboxView,
+} from "./sandbox-view.ts";
 
 /** The sandbox support of this machine; made by `detectSandbox`. */
 export type Sandbox =
@@ -23,18 +36,25 @@ export type SandboxedRun = {
   readonly cwd: string;
   /** The program's whole environment. It does not affect the tools that set up the sandbox (think of LD_PRELOAD). */
   readonly environment: Readonly<Record<string, string>>;
-  readonly view: SandboxView;
-  /** Shell lines that connect the run's own network (see `network.ts`); null: it shares the machine's. */
-  readonly network: string | null;
-  /** A descriptor of the network that the spawned process inherits (see `network-pool.ts`); without it a new one is made. */
-  readonly networkDescriptor?: number | undefined;
+  readonly view: Omit<SandboxView, "account">;
+  /** The program's home, as it sees it. */
+  readonly home: string;
   /** The program's user id when the platform is root (`projectUser`); otherwise without effect. */
   readonly user: number;
-  /** The platform's shell lines around the program, run in the spawned process's folder. */
-  readonly around?: { readonly before: string; readonly ready: string; readonly after: string };
 };
 
-/** What to spawn instead. No shell parses `args` again. */
+/** The platform's shell lines around a program. */
+export type Around = {
+  /** First of all. */
+  readonly before: string;
+  readonly ready: string;
+  /** Words before the program, and its redirections. */
+  readonly words: string;
+  readonly redirections: string;
+  readonly after: string;
+};
+
+/** What to spawn. No shell parses `args` again. */
 export type SandboxedCommand = {
   readonly file: string;
   readonly args: readonly string[];
@@ -44,8 +64,6 @@ export type SandboxedCommand = {
 /** The exit code when the sandbox of a program could not be set up; standard error has the reason. */
 export const sandboxFailedCode = 125;
 
-/** The environment of the tools that set up the sandbox. */
-export const toolsEnvironment = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" };
 /** Names reserved by shells. */
 const shellNames = /^(PPID|UID|EUID|GROUPS|OPTIND|LINENO|SHELLOPTS|BASHOPTS|BASH_VERSINFO|_)$/;
 /** Names that a shell can set. */
@@ -57,18 +75,22 @@ const variableForm = /^[A-Za-z0-9_.-]+$/;
  */
 const processesMax = 16_384;
 const openFilesMax = 65_536;
-
-/**
- * The user id of a project's programs when the platform is root; it must own files that a program should change.
- * Nothing else assigns ids from 0x70000000 on: useradd, containers and systemd stay below.
- */
-export function projectUser(projectId: ProjectId): number {
-  return 0x70000000 + (Number.parseInt(projectId.slice(-8), 16) & 0x0fffffff);
-}
+/** Limits of Linux: of one word or variable, and of all with the usual limit of a stack. */
+const wordBytesMax = 131_072;
+const wordsBytesMax = 2_000_000;
 
 /** Null where programs share the machine's network. */
 export function ownNetwork(sandbox: Sandbox): OwnNetwork | null {
   return sandbox.kind === "namespaces" && sandbox.network.kind === "own" ? sandbox.network : null;
+}
+
+/** Whether the sandbox can limit what a program reaches. */
+export function egressOf(sandbox: Sandbox): Egress {
+  if (sandbox.kind === "none") return { canLimit: false, reason: sandbox.reason };
+  const { network } = sandbox;
+  return network.kind === "own"
+    ? { canLimit: true, allowed: network.allowed }
+    : { canLimit: false, reason: network.reason };
 }
 
 /** Why a program cannot get a variable of this name, as the end of a sentence; null when it can. */
@@ -76,33 +98,96 @@ export function variableRefusal(name: string): string | null {
   return variableForm.test(name) ? null : 'names of variables have letters, digits, "_", "." and "-"';
 }
 
-/** Returns the command that runs `run.command` in the sandbox. Pure; omits variables that `variableRefusal` refuses. */
-export function sandboxed(sandbox: Sandbox, run: SandboxedRun): SandboxedCommand {
-  if (sandbox.kind === "none" && run.around === undefined) {
+/**
+ * Returns the command that runs `run.command` in the sandbox. `network`: shell lines that connect the run's own network (see
+ * `network.ts`); null: it shares the machine's. Pure; omits variables that `variableRefusal` refuses.
+ */
+export function sandboxed(sandbox: Sandbox, run: SandboxedRun, network: string | null): SandboxedCommand {
+  if (sandbox.kind === "none") {
     const [file, ...args] = run.command;
     return { file, args, environment: run.environment };
   }
-  const names = Object.keys(run.environment).filter((name) => variableRefusal(name) === null);
-  const carried = Object.fromEntries(names.map((name, index) => [`carried_${index}`, run.environment[name] ?? ""]));
-  const environment = { ...toolsEnvironment, ...carried };
-  const inside = ["sh", "-c", insideScript(names), "sh", run.cwd, ...run.command];
-  const before = `${run.around?.before ?? ""}\n`;
+  const script = baseScript(sandbox, run.view, network) + startScript(sandbox, run, plain);
+  const { file, args } = sandboxShell(sandbox, network !== null);
+  return {
+    file,
+    args: [...args, "-c", script, "sh", run.cwd, ...run.command],
+    environment: { ...toolsEnvironment, ...carriedOf(run) },
+  };
+}
+
+/**
+ * A shell in new namespaces. Without arguments it executes what it reads from standard input: the base, which takes most of the
+ * time and is the same for each program, and then a program's script. So it can be prepared.
+ */
+export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCommand {
+  if (sandbox.kind === "none") return { file: "/bin/sh", args: [], environment: toolsEnvironment };
+  const args = [...namespaceOptions(sandbox.isUserOwned, hasNetwork), "sh"];
+  return { file: "unshare", args, environment: toolsEnvironment };
+}
+
+/** Lines for a `sandboxShell`, before anything else. */
+export function baseScript(sandbox: Sandbox, base: SandboxBase, network: string | null): string {
+  if (sandbox.kind === "none") return limits;
+  const root = shellQuoted(base.stagingDir);
+  const etc = `cp -a ${shellQuoted(base.etcDir)} ${shellQuoted(etcOf(base))}`;
+  const mount = `mount -t tmpfs -o ${stagingOptions} tmpfs ${root} && ${etc} && ${mountAll(base, baseTable(base, sandbox))}`;
+  return `${network ?? ""}umask 022\n${processLimit}${limits}{ ${mount}; } || exit ${sandboxFailedCode}\n`;
+}
+
+/** Text for a `sandboxShell` that has executed its base. It starts nothing unless the shell has read it all. */
+export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): string {
+  const carried = Object.entries(carriedOf(run)).map(([name, value]) => `export ${name}=${shellQuoted(value)}`);
+  const words = [run.cwd, ...run.command].map((word) => shellQuoted(word));
+  const lines = [around.before, ...carried, `set -- ${words.join(" ")}`, startScript(sandbox, run, around)];
+  return `{\n${lines.join("\n")}}\n`;
+}
+
+const plain: Omit<Around, "before"> = { ready: "", words: "", redirections: "", after: "" };
+
+/** Shows the program its view and runs it, with its working directory and its words as the shell's parameters. */
+function startScript(sandbox: Sandbox, run: SandboxedRun, around: Omit<Around, "before">): string {
+  const inside = `sh -c ${shellQuoted(insideScript(namesOf(run)))} sh "$@"`;
   // Runs the program in the foreground: it keeps the default of every signal, and the shell outlives it to report its exit.
-  const start = `${run.around?.ready ?? ""}\n"$@" ${run.around === undefined ? "" : "2>&5 4>&- 5>&- 6>&- 7>&- 8>&-"}\n${run.around?.after ?? ""}\n`;
-  if (sandbox.kind === "none") {
-    return { file: "/bin/sh", args: ["-c", before + limits + start, "sh", ...inside], environment };
-  }
-  const { networkDescriptor: prepared } = run;
-  const closing = prepared === undefined ? "" : `exec ${prepared}>&-\n`;
-  const script = `table=$1\nroot=$2\nshift 2\n${closing}${before}${run.network ?? ""}${processLimit}${limits}${mountAll}${start}`;
-  const drop = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
-  if (!sandbox.isUserOwned) drop.push(`--reuid=${run.user}`, `--regid=${run.user}`, "--clear-groups");
-  const root = run.view.stagingDir;
-  const shell = ["sh", "-c", script, "sh", mountTable(run.view, sandbox), root, "chroot", viewPath, ...drop, ...inside];
-  const hasNewNetwork = run.network !== null && prepared === undefined;
-  const args = [...namespaceOptions(sandbox.isUserOwned, hasNewNetwork), ...shell];
-  if (prepared === undefined) return { file: "unshare", args, environment };
-  return { file: "nsenter", args: [`--net=/proc/self/fd/${prepared}`, "unshare", ...args], environment };
+  const start = (drop: string): string =>
+    `${around.ready}\n${around.words}${drop}${inside} ${around.redirections}\n${around.after}\n`;
+  if (sandbox.kind === "none") return start("");
+  const view = { ...run.view, account: { user: sandbox.isUserOwned ? 0 : run.user, home: run.home } };
+  const account = Object.entries(accountFiles(view.account)).map(
+    ([name, text]) => `printf %s ${shellQuoted(text)} >${shellQuoted(`${etcOf(view)}/${name}`)} && `,
+  );
+  const mount = `${account.join("")}${mountAll(view, viewTable(view, sandbox))}`;
+  const user = sandbox.isUserOwned ? "" : ` --reuid=${run.user} --regid=${run.user} --clear-groups`;
+  const drop = `chroot ${viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${user} `;
+  return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(drop)}`;
+}
+
+type Words = Pick<SandboxedRun, "command" | "environment">;
+
+/** Why the program cannot get these words and variables, as the end of a sentence; null when it can. */
+export function wordsRefusal(run: Words): string | null {
+  const variables = Object.entries(carriedOf(run)).map(([name, value]) => `${name}=${value}`);
+  const words = [insideScript(namesOf(run)), ...variables, ...run.command];
+  if (words.some((word) => word.includes("\0"))) return "a variable or the start command has a character of code 0";
+  const sizes = words.map((word) => Buffer.byteLength(word) + 1);
+  const isTooLarge = Math.max(...sizes) > wordBytesMax || sizes.reduce((sum, size) => sum + size) > wordsBytesMax;
+  return isTooLarge ? "its variables are too large for one process" : null;
+}
+
+/** Under names that a shell can set and that have no meaning. */
+function carriedOf(run: Words): Readonly<Record<string, string>> {
+  const names = namesOf(run);
+  return Object.fromEntries(names.map((name, index) => [carrier(names, index), run.environment[name] ?? ""]));
+}
+
+/** A name that no variable has. */
+function carrier(names: readonly string[], index: number): string {
+  const longest = Math.max(0, ...names.map((name) => /^carried(_*)/.exec(name)?.[1]?.length ?? 0));
+  return `carried${"_".repeat(longest + 1)}${index}`;
+}
+
+function namesOf({ environment }: Words): string[] {
+  return Object.keys(environment).filter((name) => variableRefusal(name) === null);
 }
 
 /** `--kill-child`: nothing survives when the process that we know is killed. The shell is the namespace's first process. */
@@ -111,13 +196,20 @@ function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
   return isUserOwned ? ["--user", "--map-root-user", ...namespaces] : namespaces;
 }
 
+/** `mount` reads tables only from files. */
+function mountAll({ stagingDir }: SandboxBase, table: string): string {
+  const file = shellQuoted(`${stagingDir}/table`);
+  return `printf %s ${shellQuoted(table)} >${file} && mount -a -T ${file}`;
+}
+
 /**
- * `mount` reads tables only from files; this one is below the mount that it makes, so the program never sees it. Then
- * the machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also refuses namespaces to
- * processes in one, which pivoting alone would allow.
+ * The machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also refuses namespaces to processes
+ * in one, which pivoting alone would allow.
  */
-const mountAll = `{ printf '%s' "$table" >"$root/table" && mount -a -T "$root/table" && cd "$root" &&
-pivot_root . . && umount -c -l .; } || exit ${sandboxFailedCode}\n`;
+function leaveMachine(view: SandboxBase): string {
+  return `cd ${shellQuoted(rootOf(view))} && pivot_root . . && umount -c -l .`;
+}
+
 /** No core dumps; a bounded number of open files, as many as allowed. */
 const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>/dev/null || ulimit -n "$(ulimit -Hn)"\n`;
 /** Shells use different letters; a lower limit of the machine remains. */
@@ -125,7 +217,7 @@ const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} |
 
 /** Runs without privileges: restores the program's variables, which were passed under other names, and then executes it. */
 function insideScript(names: readonly string[]): string {
-  const carried = names.map((name, index) => ({ name, carrier: `carried_${index}` }));
+  const carried = names.map((name, index) => ({ name, carrier: carrier(names, index) }));
   const isPlain = ({ name }: { name: string }): boolean => shellForm.test(name) && !shellNames.test(name);
   const exports = carried.filter(isPlain).map(({ name, carrier }) => `export ${name}="$${carrier}"; unset ${carrier}`);
   const unset = names.includes("LC_ALL") ? "unset OLDPWD" : "unset OLDPWD LC_ALL";

@@ -2,11 +2,12 @@
 // interrupted start leaves nothing that looks finished.
 import { randomBytes } from "node:crypto";
 import { chownSync, existsSync, lchownSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, open, rename } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Secret } from "#lib/secret.ts";
+import { renameSafely, writeFileSafely } from "#lib/write-file.ts";
 import { collect, type PostgresProgram } from "./postgres-program.ts";
 
 /** The superuser that the platform connects as. */
@@ -43,11 +44,10 @@ export async function prepareCluster(
     return readPassword(paths.passwordFile);
   }
   const password = new Secret(randomBytes(24).toString("base64url"));
-  await writeDurably(paths.passwordFile, password.reveal());
+  writeFileSafely(paths.passwordFile, `${password.reveal()}\n`);
   const unfinished = await mkdtemp(join(folder, unfinishedPrefix));
   await initialise(unfinished, { ...options, password });
-  await rename(unfinished, paths.dataFolder);
-  await syncFolder(folder);
+  renameSafely(unfinished, paths.dataFolder);
   return password;
 }
 
@@ -78,7 +78,7 @@ async function initialise(
   const { program } = options;
   chownSync(target, program.owner.uid, program.owner.gid);
   const passwordFile = `${target}.password`;
-  await writeDurably(passwordFile, options.password.reveal());
+  writeFileSafely(passwordFile, `${options.password.reveal()}\n`);
   chownSync(passwordFile, program.owner.uid, program.owner.gid);
   try {
     const access = ["-D", target, "-U", embeddedUser, "--auth=scram-sha-256", `--pwfile=${passwordFile}`];
@@ -129,25 +129,6 @@ function adoptFiles(path: string, owner: PostgresProgram["owner"]): void {
     lchownSync(join(path, name), owner.uid, owner.gid);
   }
   chownSync(path, owner.uid, owner.gid);
-}
-
-async function writeDurably(path: string, text: string): Promise<void> {
-  const file = await open(path, "w", 0o600);
-  try {
-    await file.writeFile(`${text}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const file = await open(path, "r");
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
 }
 
 /** Creates the private folder that holds everything. */

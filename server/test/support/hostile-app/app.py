@@ -223,7 +223,8 @@ def list_opt():
 @attempt
 def list_homes_and_data_of_the_machine():
     folders = ("/home", "/srv", "/mnt", "/media", "/boot", "/var/lib", "/var/log", "/run/dbus")
-    found = [name for name in folders if os.path.isdir(name) and os.listdir(name)]
+    own = {"/home": ["app"]}
+    found = [name for name in folders if os.path.isdir(name) and os.listdir(name) != own.get(name, [])]
     return found + [path for path in TARGETS["homeFiles"] if os.path.exists(path)] or None
 
 

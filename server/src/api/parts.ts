@@ -1,0 +1,90 @@
+// What the management API is made of: the use cases behind its routes, and what `platform.ts` gives it beside them.
+import type { z } from "zod";
+import type { hardwareAnswer } from "@slipway/contract/hardware-routes.ts";
+import type { SigningKeys } from "#accounts/keys.ts";
+import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
+import type { TokenUseCases } from "#accounts/token-use-cases.ts";
+import type { UseCases } from "#apps/use-cases.ts";
+import type { AuditLog } from "#audit/audit-log.ts";
+import type { AuditExport } from "#audit/export/audit-export.ts";
+import type { ForwardingUseCases } from "#audit/forwarding/forwarding-use-cases.ts";
+import type { BudgetUseCases } from "#billing/budgets/budget-use-cases.ts";
+import type { CouponUseCases } from "#billing/coupons/coupon-use-cases.ts";
+import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
+import type { StatementQueries } from "#billing/statements/statement-queries.ts";
+import type { UsageQueries } from "#billing/usage/usage-queries.ts";
+import type { Conditions } from "#deploy/worse.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { AppId, ReleaseId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { RateLimit } from "#lib/rate-limit.ts";
+import type { TrustedProxies } from "#lib/trusted-proxies.ts";
+import type { AppLogs } from "#logs/app-log.ts";
+import type { BuildLogs } from "#logs/build-log.ts";
+import type { InvitationUseCases } from "#people/invitation-use-cases.ts";
+import type { Mail } from "#people/mailer.ts";
+import type { MemberUseCases } from "#people/member-use-cases.ts";
+import type { People } from "#people/people.ts";
+import type { GitHooks } from "#pushes/git-hooks.ts";
+import type { RunUseCases } from "#runs/run-use-cases.ts";
+import type { WebhookUseCases } from "#webhooks/use-cases.ts";
+import type { ApiAuthenticator } from "./access.ts";
+import type { Urls } from "./urls.ts";
+
+export type ApiParts = {
+  /** `useCases(…)` of `#apps/use-cases.ts`. */
+  readonly useCases: UseCases;
+  readonly tokens: ApiAuthenticator;
+  readonly tokenUseCases: TokenUseCases;
+  readonly keyUseCases: SigningKeyUseCases;
+  readonly keys: Pick<SigningKeys, "jwks">;
+  readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
+  readonly appLogs: Pick<AppLogs, "page">;
+  readonly runs: RunUseCases;
+  readonly webhooks: WebhookUseCases;
+  readonly gitHooks: GitHooks;
+  readonly coupons: CouponUseCases;
+  readonly usage: UsageQueries;
+  readonly statements: StatementQueries;
+  /** `days`: the default retention for plans without one. */
+  readonly plans: { readonly useCases: PlanUseCases; readonly days: { readonly audit: number; readonly logs: number } };
+  readonly budgets: BudgetUseCases;
+  readonly auditLog: AuditLog;
+  readonly auditExport: Pick<AuditExport, "begin">;
+  readonly auditForwarding: ForwardingUseCases;
+  readonly membership: {
+    readonly members: MemberUseCases;
+    readonly invitations: InvitationUseCases;
+    /** Sends in the background; null: mail is not configured. */
+    readonly postMail: ((mail: Mail) => void) | null;
+  };
+  readonly people: People;
+  /** Evaluated for each answer, because the port is known only once the platform listens. */
+  readonly urls: () => Urls;
+  readonly deploysPerMinute: number;
+  readonly trustedProxies: TrustedProxies;
+  /** For `/healthz` and `/readyz`. */
+  readonly health: {
+    /** Why it does not serve, because it is starting or stopping; null: it does. */
+    notServing(): string | null;
+    /** Why calls and runs cannot be accepted now; null: they can. Answers within seconds. */
+    notReady(): Promise<string | null>;
+  };
+  /** What replicas can have here now. */
+  readonly hardware: () => z.infer<typeof hardwareAnswer>;
+  /** How the releases of a roll-out do now. */
+  readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
+  /** Why the calls of an app wait; undefined: they do not. */
+  readonly waitReason: (appId: AppId) => string | undefined;
+  readonly log: Log;
+  readonly clock?: Clock;
+  /** Aborted when the platform begins to stop, which ends live logs, as nothing else would. `close()` ends them too. */
+  readonly stopping?: AbortSignal;
+};
+
+/** What handlers of routes choose from. */
+export type HandlerParts = UseCases &
+  Required<Omit<ApiParts, "useCases">> & {
+    /** Of the deployments that a project starts. */
+    readonly limit: RateLimit;
+  };

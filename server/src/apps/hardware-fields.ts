@@ -1,0 +1,33 @@
+// The fields of an app that say what its replicas need of a machine, its engine and its network, for the check of whether they
+// can have it here. Pure.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { ResolvedSettings } from "./settings.ts";
+
+const hardwareFields = [
+  "compute",
+  "gpuCount",
+  "cpu",
+  "memory",
+  "provider",
+  "region",
+  "computeTier",
+  "containerRuntime",
+  "egressCidrs",
+] as const;
+
+/** What an app asks for; absent: not known yet. */
+export type HardwareWish = Partial<Pick<AppSettings, (typeof hardwareFields)[number]>>;
+
+/** Why no replica with these settings could ever start here, in a sentence; null: one could. */
+export type WhyNever = (wanted: HardwareWish) => string | null;
+
+/** True when one of the fields is a hardware field. */
+export function hasHardware(fields: readonly string[]): boolean {
+  return fields.some((field) => hardwareFields.some((known) => known === field));
+}
+
+/** What was given for certain: the repository's file may still say the rest. */
+export function givenHardware({ settings, origins }: Pick<ResolvedSettings, "settings" | "origins">): HardwareWish {
+  const given = hardwareFields.filter((field) => origins[field] !== "default");
+  return Object.fromEntries(given.map((field) => [field, settings[field]]));
+}

@@ -1,0 +1,164 @@
+// The machine's firewall rules for networks of apps, whichever driver makes the networks: apps can reach the internet and the
+// platform, but nothing else on the machine, in other apps or in private networks. Pure.
+import { createHash } from "node:crypto";
+import { isIPv4 } from "node:net";
+
+/** What the rules of one installation depend on. */
+export type Firewall = {
+  /** Four hexadecimal digits that distinguish this installation's interfaces and rules from those of others. */
+  readonly installation: string;
+  /** The names of the driver's interfaces begin with `prefix` and the installation; apps have addresses from `range` (CIDR). */
+  readonly links: { readonly prefix: string; readonly range: string };
+  /** Private ranges (CIDR) that apps may reach despite the rules. */
+  readonly allowed: readonly string[];
+  /** Name servers for apps. */
+  readonly nameServers: readonly string[];
+  /** What interfaces of apps with the setting egressCidrs may reach, of what the rules leave open: ranges (CIDR). */
+  readonly egress: Map<string, readonly string[]>;
+  /** A bridge that is not ours and whose containers reach what apps may reach, but not the platform; null: there is none. */
+  readonly buildBridge: string | null;
+  /** Where the platform listens, which apps may call; null until it listens. */
+  platform: { readonly host: string; readonly ports: readonly number[] } | null;
+};
+
+/** The machine's address for apps, on each of their networks. Link-local, so it conflicts with nothing. */
+export const hostAddress = "169.254.1.1";
+/** The machine's host name in apps, for calls to other apps through the platform. */
+export const hostName = "slipway.internal";
+/** Concurrent connections of one app: the whole machine shares one kernel table (262,144 entries unless memory is short). */
+export const connectionsMax = 4_096;
+
+/** Private and special-purpose ranges; apps reach them only if allowed. */
+export const privateRanges = [
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.168.0.0/16",
+  "198.18.0.0/15",
+  "224.0.0.0/3",
+];
+/** Where clouds expose a machine's identity: always blocked, even if allowed. */
+export const metadataRanges = ["169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"];
+
+/** A short name for the installation with this data folder. */
+export function installationOf(dataDir: string): string {
+  return createHash("sha256").update(dataDir).digest("hex").slice(0, 4);
+}
+
+/** The name of the nftables table of one installation. */
+export function firewallTableOf(firewall: Firewall): string {
+  return `slipway_${firewall.installation}`;
+}
+
+/** The rules for all interfaces of the installation; replaces existing ones atomically. */
+export function firewallRules(firewall: Firewall): string {
+  const table = firewallTableOf(firewall);
+  const { allowed, nameServers, platform, links } = firewall;
+  const ours = `"${links.prefix}${firewall.installation}*"`;
+  const all = `"${links.prefix}*"`;
+  const fewConnections = `  iifname ${ours} ct state new add @connections { iifname ct count over ${connectionsMax} } drop`;
+  const ports = platform === null ? [] : [`tcp dport { ${platform.ports.join(", ")} }`];
+  const allowedLine = allowed.length === 0 ? [] : [`  iifname ${ours} ip daddr { ${allowed.join(", ")} } accept`];
+  const limits = "  iifname vmap @egress";
+  const names = nameServers.map((server) => `  iifname ${ours} ${toNames(server)}`);
+  return `${[
+    `add table inet ${table}`,
+    `delete table inet ${table}`,
+    `table inet ${table} {`,
+    " set connections {",
+    "  type ifname",
+    "  size 65535",
+    "  flags dynamic",
+    " }",
+    " map egress {",
+    "  type ifname : verdict",
+    " }",
+    " chain calls_of_the_platform {",
+    "  type nat hook prerouting priority dstnat;",
+    ...(platform === null || !isIPv4(platform.host)
+      ? []
+      : ports.map((port) => `  iifname ${ours} ip daddr ${hostAddress} ${port} dnat ip to ${platform.host}`)),
+    " }",
+    " chain to_the_machine {",
+    "  type filter hook input priority filter;",
+    `  iifname ${ours} ct state established,related accept`,
+    fewConnections,
+    // An app can send to the machine's loopback addresses through its interface (SO_BINDTODEVICE).
+    `  iifname ${ours} ip daddr 127.0.0.0/8 ct status & dnat == 0 drop`,
+    ...ports.map((port) => `  iifname ${ours} ${port} accept`),
+    limits,
+    ...names,
+    ...allowedLine,
+    `  iifname ${ours} drop`,
+    " }",
+    " chain through_the_machine {",
+    "  type filter hook forward priority filter;",
+    `  oifname ${ours} ct state established,related accept`,
+    `  oifname ${ours} drop`,
+    `  iifname ${ours} oifname ${all} drop`,
+    fewConnections,
+    limits,
+    ...names,
+    `  iifname ${ours} ip daddr { ${metadataRanges.join(", ")} } drop`,
+    ...allowedLine,
+    `  iifname ${ours} ip daddr { ${privateRanges.join(", ")} } drop`,
+    `  iifname ${ours} meta nfproto ipv6 drop`,
+    " }",
+    // An interface disappears with its replicas: what the platform still sends there must not take another route.
+    " chain from_the_machine {",
+    "  type filter hook output priority filter;",
+    `  ip daddr ${links.range} oifname != ${all} meta l4proto tcp reject with tcp reset`,
+    `  ip daddr ${links.range} oifname != ${all} drop`,
+    " }",
+    " chain to_the_internet {",
+    "  type nat hook postrouting priority srcnat;",
+    `  ip saddr ${links.range} oifname != ${all} masquerade`,
+    " }",
+    "}",
+    ...[...firewall.egress.keys()].map((link) => limitRules(firewall, link)),
+    ...(firewall.buildBridge === null ? [] : [rulesOf(firewall, firewall.buildBridge, buildRules(firewall))]),
+  ].join("\n")}\n`;
+}
+
+/** Adds the rules of one interface in `egress` to those that are in force. */
+export function limitRules(firewall: Firewall, link: string): string {
+  return rulesOf(firewall, link, egressRules(firewall, firewall.egress.get(link) ?? []));
+}
+
+/** For what comes from the interface. */
+function rulesOf(firewall: Firewall, link: string, rules: readonly string[]): string {
+  const table = `inet ${firewallTableOf(firewall)}`;
+  return `${[
+    `add chain ${table} out_${link}`,
+    `flush chain ${table} out_${link}`,
+    ...rules.map((rule) => `add rule ${table} out_${link} ${rule}`),
+    `add element ${table} egress { "${link}" : jump out_${link} }`,
+  ].join("\n")}\n`;
+}
+
+/** Rules that drop what leaves these ranges: of what is sent to others than the platform. */
+export function egressRules({ nameServers }: Pick<Firewall, "nameServers">, cidrs: readonly string[]): string[] {
+  if (cidrs.length === 0) return ["drop"];
+  return [...nameServers.map(toNames), `ip daddr != { ${cidrs.join(", ")} } drop`];
+}
+
+/** Of what steps of image builds send; the other rules do not know their interface. */
+function buildRules({ nameServers, allowed }: Firewall): string[] {
+  return [
+    "ct state established,related accept",
+    ...nameServers.map(toNames),
+    `ip daddr { ${metadataRanges.join(", ")} } drop`,
+    ...(allowed.length === 0 ? [] : [`ip daddr { ${allowed.join(", ")} } accept`]),
+    `ip daddr { ${privateRanges.join(", ")} } drop`,
+    // Public addresses of the machine.
+    "fib daddr type local drop",
+    "meta nfproto ipv6 drop",
+  ];
+}
+
+function toNames(server: string): string {
+  return `ip daddr ${server} meta l4proto { tcp, udp } th dport 53 accept`;
+}

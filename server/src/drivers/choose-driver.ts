@@ -1,0 +1,58 @@
+// Which driver a start uses: the one that SLIPWAY_DRIVER names; with `auto` the one that the installation has used, since no other
+// runs its releases; and for an installation without one docker, if an engine does all that is needed, else process.
+import { existsSync, readFileSync } from "node:fs";
+import { CannotStart } from "#lib/cannot-start.ts";
+import type { Log } from "#lib/log.ts";
+import { writeFileSafely } from "#lib/write-file.ts";
+import type { DockerDriverConfig } from "./docker/open.ts";
+
+/** The drivers of this version. */
+export type DriverName = "process" | "docker";
+
+type Given = DockerDriverConfig & {
+  readonly driver: DriverName | "auto";
+  /** `driverFile`: names the driver of the latest start. */
+  readonly paths: { readonly driverFile: string };
+};
+
+type Parts = {
+  readonly log: Log;
+  /** Asked when the file is missing: the driver whose releases the database has; null: it has no apps. */
+  readonly usedBefore: () => Promise<DriverName | null>;
+};
+
+/** Logs the choice in a line. Throws `CannotStart` for a file that names no driver. */
+export async function chooseDriver(config: Given, { log, usedBefore }: Parts): Promise<DriverName> {
+  const { driver, paths } = config;
+  const used = readDriver(paths.driverFile) ?? (await usedBefore());
+  const again = "what was built by one driver does not run with another, so each app must be deployed again";
+  if (driver !== "auto") {
+    if (used === null || used === driver) log.info(`driver ${driver}: SLIPWAY_DRIVER names it`);
+    else log.warn(`driver ${driver}: SLIPWAY_DRIVER names it, but until now it was ${used}; ${again}`);
+    return driver;
+  }
+  if (used !== null) {
+    log.info(`driver ${used}: this installation has used it; to change it, set SLIPWAY_DRIVER (${again})`);
+    return used;
+  }
+  // The engine's library is large, and only this driver needs it.
+  const { dockerObstacle } = await import("./docker/open.ts");
+  const obstacle = await dockerObstacle(config);
+  const chosen = obstacle === null ? "docker" : "process";
+  const why = obstacle ?? `an engine answers at ${config.docker.host}, and images can be built there`;
+  const other = obstacle === null ? "process" : "docker";
+  log.info(`driver ${chosen}: ${why}; to change it, set SLIPWAY_DRIVER=${other} before the first app is deployed`);
+  return chosen;
+}
+
+/** Later starts with `auto` use it. */
+export function keepDriver(file: string, driver: DriverName): void {
+  if (readDriver(file) !== driver) writeFileSafely(file, `${driver}\n`);
+}
+
+function readDriver(file: string): DriverName | null {
+  if (!existsSync(file)) return null;
+  const name = readFileSync(file, "utf8").trim();
+  if (name === "process" || name === "docker") return name;
+  throw new CannotStart(`${file} must contain process or docker: the driver that made the releases of this platform.`);
+}

@@ -1,0 +1,140 @@
+// Measures the disk usage of folders with `du`: outside this process, on any file system, with correct counts of holes
+// and links. Deleted files that are still open use space too; `find` sees them among the open files of processes.
+import { toolsEnvironment } from "#drivers/short-command.ts";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { systemClock, type Clock } from "#lib/clock.ts";
+import { runCommand, type CommandEnd } from "#lib/command.ts";
+import { withDescendants } from "#drivers/process/process-table.ts";
+
+/** Free for unprivileged users. `files` is null on file systems without a fixed number of files. */
+export type DiskSpace = {
+  readonly freeBytes: number;
+  readonly totalBytes: number;
+  readonly freeFiles: number | null;
+  readonly totalFiles: number;
+};
+
+export type DiskUsage = { readonly bytes: number; readonly files: number };
+
+/** Timeout for one folder, or the open files of one process: an app with millions of files does not block measuring others. */
+export const measureTimeoutMs = 20_000;
+
+/** Total and free space of the file system that holds the folder. */
+export async function diskSpace(folder: string): Promise<DiskSpace> {
+  const { bavail, blocks, bsize, ffree, files } = await statfs(folder);
+  return {
+    freeBytes: bavail * bsize,
+    totalBytes: blocks * bsize,
+    freeFiles: files > 0 ? ffree : null,
+    totalFiles: files,
+  };
+}
+
+export type MeasureOptions = {
+  /** As in `Sandbox`: an ordinary user needs its own namespace to measure folders that apps have closed to it. */
+  readonly isUserOwned: boolean;
+  readonly signal: AbortSignal;
+  readonly clock?: Clock;
+  /** The environment in which to find `du`. */
+  readonly environment?: Readonly<Record<string, string>>;
+};
+
+type Watched = Omit<MeasureOptions, "isUserOwned">;
+
+/** Size and number of files of each folder; null when counting takes longer than `measureTimeoutMs`. Omits missing folders. */
+export async function measure(
+  folders: readonly string[],
+  { isUserOwned, ...watched }: MeasureOptions,
+): Promise<ReadonlyMap<string, DiskUsage | null>> {
+  const inNamespace = isUserOwned ? ["unshare", "--user", "--map-root-user"] : [];
+  const sized = (option: string, of: readonly string[]): Promise<Map<string, number | null>> =>
+    sizes([...inNamespace, "du", "-x", "-s", option, "--"], of, watched);
+  const kilobytes = await sized("-k", folders);
+  const inTime = folders.filter((folder) => typeof kilobytes.get(folder) === "number");
+  // Only GNU `du` counts files.
+  const files = await sized("--inodes", inTime);
+  return new Map(
+    [...kilobytes].map(([path, size]) => {
+      const count = files.get(path) ?? (files.has(path) ? null : 0);
+      return [path, size === null || count === null ? null : { bytes: size * 1024, files: count }];
+    }),
+  );
+}
+
+/** The output of `du` for each folder; null for those that time out. Each timeout causes a retry with the remaining folders. */
+async function sizes(
+  du: readonly string[],
+  folders: readonly string[],
+  watched: Watched,
+): Promise<Map<string, number | null>> {
+  const found = new Map<string, number | null>();
+  let left = folders;
+  while (left.length > 0) {
+    const end = await runShort([...du, ...left], watched, (line) => {
+      const [, size, path = ""] = /^(\d+)\t(.+)$/.exec(line) ?? [];
+      if (size !== undefined) found.set(path, Number(size));
+    });
+    if (end.kind !== "aborted" || watched.signal.aborted) break;
+    const last = left.findLastIndex((folder) => found.has(folder));
+    left = left.slice(last + 1).filter((folder) => existsSync(folder));
+    const [slow] = left;
+    if (slow !== undefined) found.set(slow, null);
+    left = left.slice(1);
+  }
+  return found;
+}
+
+/**
+ * Bytes of deleted files on the file system of `folder` that the process or its descendants hold open or, visible only
+ * to root, mapped; null when the search takes longer than `measureTimeoutMs`.
+ */
+export async function deletedBytes(pid: number, folder: string, signal: AbortSignal): Promise<number | null> {
+  // A thread may have its own descriptors.
+  const folders = withDescendants(pid).flatMap((one) => [
+    `/proc/${one}/map_files`,
+    ...threadsOf(one).map((thread) => `/proc/${one}/task/${thread}/fd`),
+  ]);
+  const device = String(statSync(folder).dev);
+  const deleted = ["-maxdepth", "1", "-links", "0", "-type", "f", "-printf", "%D %i %b\\n"];
+  const found = new Map<string, number>();
+  const end = await runShort(["find", "-L", ...folders, ...deleted], { signal }, (line) => {
+    const [dev, inode = "", blocks] = line.split(" ");
+    if (dev === device) found.set(inode, Number(blocks) * 512);
+  });
+  return end.kind === "aborted" ? null : [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`);
+  } catch {
+    return []; // The process has exited.
+  }
+}
+
+/**
+ * Reads lines of a program that may complain about some folders: files come and go while it runs. Kills it (`aborted`)
+ * when the next line takes too long.
+ */
+async function runShort(
+  [file = "", ...args]: readonly string[],
+  { signal, clock = systemClock, environment = toolsEnvironment }: Watched,
+  onLine: (line: string) => void,
+): Promise<CommandEnd> {
+  const late = new AbortController();
+  const wait = (): (() => void) => clock.after(measureTimeoutMs, () => late.abort());
+  let cancelWait = wait();
+  const end = await runCommand({
+    ...{ command: [file, ...args], cwd: "/", environment },
+    ...{ signal: AbortSignal.any([signal, late.signal]), timeoutMs: measureTimeoutMs * (args.length + 1) },
+    onLine: (stream, text) => {
+      if (stream !== "stdout") return;
+      onLine(text);
+      cancelWait();
+      cancelWait = wait();
+    },
+  });
+  cancelWait();
+  return end;
+}

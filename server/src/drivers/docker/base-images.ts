@@ -1,0 +1,36 @@
+// Asks the registry whether a project may use the images that its build names by digest: BuildKit does not ask again for what the
+// engine holds, so a project would get what another one has pulled with its credentials.
+import { BuildFailed } from "#drivers/builder.ts";
+import { explainPull } from "./build-error.ts";
+import { labels } from "./container-spec.ts";
+import { unlessStatus, type Engine } from "./engine.ts";
+import { authOf, type RegistryAuths } from "./registry-auth.ts";
+
+type Given = {
+  /** The app's credentials. */
+  readonly auths: RegistryAuths;
+  /** The registry of names without one. */
+  readonly usual: string;
+};
+
+/** Throws `BuildFailed` for the first of these images, named by digest, that the registry does not give the app. */
+export async function checkDigests(
+  { calls }: Pick<Engine, "calls">,
+  images: readonly string[],
+  { auths, usual }: Given,
+): Promise<void> {
+  for (const name of new Set(images)) {
+    const image = calls.getImage(name);
+    // What the operator has loaded is for everybody; images of apps are not.
+    const held = await unlessStatus([404], image.inspect());
+    if (held !== undefined && held.Config.Labels?.[labels.build] === undefined) continue;
+    const authconfig = authOf(name, auths, usual);
+    await image.distribution({ authconfig }).catch((error: unknown) => {
+      const reason = String(error)
+        .replace(/^Error: \(HTTP code \d+\) [^-]*- /, "")
+        .trim();
+      const options = { cause: error };
+      throw new BuildFailed(explainPull(name, reason, Object.keys(auths).length > 0), options);
+    });
+  }
+}

@@ -1,0 +1,97 @@
+// Explains a failed build of an image in a sentence that says what to do next. Pure.
+import { buildAgain, changeField } from "@slipway/contract/advice.ts";
+import { toApt } from "#drivers/error-advice.ts";
+import { explainInstallFailure } from "#drivers/process/build-install-error.ts";
+import { exitText } from "#drivers/process/build-tool.ts";
+import type { BuildFailure } from "./build-progress.ts";
+
+const shownMax = 200;
+
+/**
+ * `hasAuth`: the app has credentials for registries. `baseImage`: as its settings name it; null with its own Dockerfile.
+ * `memoryBytes`: what a step may use; null: anything.
+ */
+export function explainBuildFailure(
+  failure: BuildFailure,
+  given: { readonly hasAuth: boolean; readonly baseImage: string | null; readonly memoryBytes: number | null },
+): string {
+  const explained = explain(failure, given);
+  if (failure.exitCode !== killedCode || given.memoryBytes === null) return explained;
+  return `${explained} A step of a build may use ${(given.memoryBytes / 1e9).toFixed(1)} GB of memory here.`;
+}
+
+const killedCode = 137;
+
+function explain(
+  failure: BuildFailure,
+  { hasAuth, baseImage }: { readonly hasAuth: boolean; readonly baseImage: string | null },
+): string {
+  const { step, problem, output, image, title, reason } = failure;
+  if (problem !== null) return problem;
+  if (/Cannot connect to the Docker daemon|error during connect/i.test(reason)) {
+    return `The Docker engine does not answer. The operator has to start it; then ${buildAgain}.`;
+  }
+  if (/no space left on device/i.test(`${output}${reason}`)) {
+    return "The disk of the Docker engine is full; the operator has to free up space.";
+  }
+  if (image !== null) return explainPull(baseImage ?? image, reason, hasAuth);
+  const end = failure.exitCode === null ? `failed (${shown(reason)})` : endOf(failure.exitCode);
+  if (step?.kind === "packages") return explainInstallFailure(output, end, toApt);
+  if (step?.kind === "apt") return explainApt(output, end);
+  if (step?.kind === "conda")
+    return `The packages below dependencies.conda could not be installed: conda ${end}.${lastLine(output)} Check their names and versions.`;
+  if (step?.command !== undefined) {
+    const { list, number, line } = step.command;
+    return `Command ${number} of ${list} ${end}: ${shown(line)}.${lastLine(output)} See its output above; fix the command and ${buildAgain}.`;
+  }
+  const [, parsing] = /dockerfile parse error:? (.*)/i.exec(reason) ?? [];
+  if (parsing !== undefined) return `The Dockerfile cannot be read: ${shown(parsing)}. Fix it and ${buildAgain}.`;
+  if (step === null && title?.startsWith("Step ") === true) {
+    return `${shown(title)}: this ${end}.${lastLine(output)} Fix the Dockerfile and ${buildAgain}.`;
+  }
+  return `The image could not be built: ${step === null ? "" : `${step.title}: `}${shown(reason === "" ? "the builder does not say why" : reason)}.${lastLine(output)} See the output above, and ${buildAgain}.`;
+}
+
+/** `reason`: what the engine says about the image. */
+export function explainPull(image: string, reason: string, hasAuth: boolean): string {
+  const name = image.replace(/@sha256:.*/, "");
+  if (
+    /unauthorized|no basic auth credentials|authorization failed|access denied|insufficient_scope|forbidden|40[13]/i.test(
+      reason,
+    )
+  ) {
+    const set = `${hasAuth ? "the app's dockerAuth is not accepted" : "it may need credentials, and the app has no dockerAuth"}`;
+    return `The base image ${name} cannot be pulled: ${set}. Check the image's name, set dockerAuth (${changeField}) to credentials that may pull it, and ${buildAgain}.`;
+  }
+  if (/not found|manifest unknown|does not exist/i.test(reason)) {
+    return `There is no base image ${name}: check its name and tag (baseImage, or FROM in the Dockerfile), and ${buildAgain}.`;
+  }
+  return `The base image ${name} cannot be pulled from here (${shown(reason)}). Check its name; when its registry answers, ${buildAgain}.`;
+}
+
+function explainApt(output: string, end: string): string {
+  const where = "below dependencies.apt";
+  const [, missing] =
+    /Unable to locate package (\S+)|Package '?(\S+?)'? has no installation candidate/.exec(output) ?? [];
+  if (missing !== undefined) return `There is no package ${missing} for this base image: check its name ${where}.`;
+  const [, version, name] = /Version '([^']*)' for '([^']*)' was not found/.exec(output) ?? [];
+  if (version !== undefined)
+    return `There is no version ${version} of ${name} for this base image: check it ${where}, or leave the version out.`;
+  if (/Could not resolve|Failed to fetch|Unable to connect|Connection timed out/.test(output)) {
+    return `The package lists of the base image cannot be downloaded. When its servers can be reached from the build machine, ${buildAgain}.`;
+  }
+  return `The packages ${where} could not be installed: apt-get ${end} (see its output above). Check them, and ${buildAgain}.`;
+}
+
+function endOf(exitCode: number): string {
+  return exitText({ kind: "exited", exitCode }, 0);
+}
+
+function lastLine(output: string): string {
+  const last = output.trimEnd().split("\n").at(-1) ?? "";
+  return last === "" ? "" : ` Its last line: ${shown(last)}.`;
+}
+
+function shown(text: string): string {
+  return text.length > shownMax ? `${text.slice(0, shownMax)}…` : text;
+}

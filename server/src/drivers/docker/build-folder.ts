@@ -1,0 +1,134 @@
+// Fills the folder of one build of an image: what the builder reads (the context and the Dockerfile), and what only the client
+// reads (credentials, variables). The folder is the platform's alone and is removed after the build.
+import { lstat, mkdir, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
+import { join, sep } from "node:path";
+import { buildAgain } from "@slipway/contract/advice.ts";
+import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
+import { namesLocalFiles } from "#drivers/process/build-packages.ts";
+import { runToEnd } from "#drivers/run-to-end.ts";
+import { shellQuoted } from "#lib/shell-quoted.ts";
+import { contextPaths, writeDockerfile, type ImageStep } from "./dockerfile.ts";
+import { buildSecrets } from "./image-scripts.ts";
+
+/** A build that is ready to run. */
+export type PreparedBuild = {
+  /** Options and the context, for the client's build command. */
+  readonly parameters: readonly string[];
+  /** By stage; empty for the app's own Dockerfile. */
+  readonly steps: ReadonlyMap<string, ImageStep>;
+  /** The app's own Dockerfile. */
+  readonly dockerfile: string | null;
+};
+
+type Given = {
+  readonly plan: BuildPlan;
+  readonly dir: string;
+  readonly sourceDir: string;
+  readonly runtimeDir: string;
+  readonly user: number;
+  readonly downloads: string;
+  readonly toolEnvironment: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+};
+
+/** BuildKit refuses larger secrets. */
+const secretBytesMax = 500_000;
+const ignoreFile = ".dockerignore";
+
+/** Writes what the build needs. Rejects with `BuildFailed` for a Dockerfile that cannot be used. */
+export async function prepareBuild(given: Given): Promise<PreparedBuild> {
+  const { plan, dir, sourceDir } = given;
+  const file = join(dir, "Dockerfile");
+  const secrets = await writeSecrets(given);
+  if (plan.dockerfilePath !== null) {
+    const dockerfile = await readInside(sourceDir, plan.dockerfilePath);
+    const ignored = await readInside(sourceDir, `${plan.dockerfilePath}${ignoreFile}`).catch(() => null);
+    await writeFile(file, dockerfile);
+    if (ignored !== null) await writeFile(`${file}${ignoreFile}`, ignored);
+    const variables = Object.entries(plan.environment).map(([name, value]) => `--build-arg=${name}=${value}`);
+    // With their values from the client's environment: they are in no layer.
+    const proxies = Object.keys(given.toolEnvironment).filter((name) => isProxy(name));
+    variables.push(...proxies.map((name) => `--build-arg=${name}`));
+    const parameters = [...secrets, ...variables, `--file=${file}`, sourceDir];
+    return { parameters, steps: new Map(), dockerfile };
+  }
+  const context = join(dir, "context");
+  await fillContext(given, context);
+  const needsCode = plan.requirements.some((line) => namesLocalFiles(line));
+  const { text, steps } = writeDockerfile(plan, { user: given.user, downloads: given.downloads, needsCode });
+  await writeFile(file, text);
+  // All files of the app belong to it; its own list is for its own Dockerfile.
+  await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");
+  return { parameters: [...secrets, `--file=${file}`, context], steps, dockerfile: null };
+}
+
+/** Copies the app's files, keeping links, and adds `app` as a link to the folder itself: some apps start `app/main.py`. */
+async function fillContext({ plan, sourceDir, runtimeDir, signal }: Given, context: string): Promise<void> {
+  const code = join(context, contextPaths.code);
+  await mkdir(context);
+  await runToEnd("cp", ["-RP", sourceDir, code], signal);
+  const link = join(code, "app");
+  const isTaken = await lstat(link).then(
+    () => true,
+    () => false,
+  );
+  if (!isTaken) await symlink(".", link);
+  await writeFile(join(context, contextPaths.requirements), `${plan.requirements.join("\n")}\n`);
+  if (plan.runtime !== "cortex") return;
+  const runtime = join(context, contextPaths.runtime);
+  await mkdir(runtime);
+  const parts = ["start.py", "slipway_cortex", "fallback"].map((name) => join(runtimeDir, name));
+  await runToEnd("cp", ["-RP", ...parts, runtime], signal);
+}
+
+/** A link in a repository must not lead to a file of the machine. */
+async function readInside(sourceDir: string, path: string): Promise<string> {
+  const root = await realpath(sourceDir);
+  const file = await realpath(join(root, path)).catch(() => null);
+  if (file === null || !file.startsWith(`${root}${sep}`) || !(await stat(file)).isFile()) {
+    throw new BuildFailed(
+      `dockerfilePath is ${path}, but that is no file in the app's folder. Name one that is, and ${buildAgain}.`,
+    );
+  }
+  return await readFile(file, "utf8");
+}
+
+/** The options that hand them over. */
+async function writeSecrets({ plan, dir, toolEnvironment }: Given): Promise<string[]> {
+  const certificates = await certificatesOf(toolEnvironment);
+  const path = `/run/secrets/${buildSecrets.certificates}`;
+  const trusted = certificates === null ? [] : certificateVariables.map((name) => [name, path] as const);
+  const variables = [...Object.entries(forSteps(toolEnvironment)), ...trusted, ...Object.entries(plan.environment)];
+  const lines = variables
+    .filter(([name]) => /^[A-Za-z_]\w*$/.test(name))
+    .map(([name, value]) => `export ${name}=${shellQuoted(value)}\n`);
+  const file = join(dir, "variables");
+  await writeFile(file, lines.join(""), { mode: 0o600 });
+  const secret = (id: string, source: string): string => `--secret=id=${id},src=${source}`;
+  return [
+    secret(buildSecrets.variables, file),
+    ...(certificates === null ? [] : [secret(buildSecrets.certificates, certificates)]),
+  ];
+}
+
+const certificateVariables = ["SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"];
+
+/** The file of trusted certificates that the operator has named; null: those of the image count. */
+async function certificatesOf(environment: Readonly<Record<string, string>>): Promise<string | null> {
+  const named = certificateVariables.map((name) => environment[name]).find((value) => value !== undefined);
+  if (named === undefined) return null;
+  const found = await stat(named).catch(() => null);
+  return found?.isFile() === true && found.size <= secretBytesMax ? named : null;
+}
+
+/** Proxies and package indexes, as far as they mean the same in a container. */
+function forSteps(environment: Readonly<Record<string, string>>): Record<string, string> {
+  const isForSteps = ([name, value]: readonly [string, string]): boolean =>
+    (/^(?:PIP|UV)_/.test(name) || isProxy(name)) && !/^\/|file:\//.test(value);
+  return Object.fromEntries(Object.entries(environment).filter(isForSteps));
+}
+
+/** Whether a variable names a proxy. */
+export function isProxy(name: string): boolean {
+  return /^(?:https?|ftp|all|no)_proxy$/i.test(name);
+}

@@ -1,0 +1,142 @@
+// What the builder makes of the output of BuildKit, old and new.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { explainBuildFailure } from "./build-error.ts";
+import { BuildProgress } from "./build-progress.ts";
+import type { ImageStep } from "./dockerfile.ts";
+
+const packages: ImageStep = { kind: "packages", stage: "dependencies", title: "Python packages, with pip" };
+const command = { list: "shell_commands", number: 2, line: "make" };
+const after: ImageStep = { kind: "command", stage: "commands", title: "$ make", command };
+const apt: ImageStep = { kind: "apt", stage: "dependencies", title: "apt: x" };
+const steps = new Map([
+  ["packages", packages],
+  ["after-2", after],
+  ["apt", apt],
+]);
+
+function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
+  const lines: string[] = [];
+  let runs = 0;
+  const progress = new BuildProgress(
+    known,
+    (...parts) => void lines.push(parts.join(" ")),
+    () => void runs++,
+  );
+  for (const line of output.split("\n")) progress.line(line);
+  const why = explainBuildFailure(progress.failure(), { hasAuth: false, baseImage: null, memoryBytes: null });
+  return { lines, runs: () => runs, facts: progress.facts, why };
+}
+
+test("each line of output has the step that it is of", () => {
+  const { lines, runs, facts } = read(`#1 [internal] load build definition from Dockerfile
+#1 sha256:00
+#1 transferring dockerfile: 32B done
+#1 DONE 0.1s
+
+#5 [packages 1/1] RUN --mount=type=secret,id=a ["/bin/sh","-c","set -e"]
+#5 0.355 Collecting six
+#6 [after-2 1/1] RUN ["/bin/sh","-c","make"]
+#6 0.5 gcc
+#5 ...
+
+#5 [packages 1/1] RUN --mount=type=secret,id=a ["/bin/sh","-c","set -e"]
+#5 1.355 
+#5 1.400 slipway-fact: pythonVersion=3.11
+#5 1.500 slipway-warning: Python 3.12 is used.
+#5 DONE 0.4s
+#7 exporting to image`);
+  assert.deepEqual(lines, [
+    "dependencies platform Python packages, with pip",
+    "dependencies stdout Collecting six",
+    "commands platform $ make",
+    "commands stdout gcc",
+    "dependencies stdout ",
+    "dependencies platform Warning: Python 3.12 is used.",
+    "code platform Exporting to image",
+  ]);
+  assert.equal(runs(), 1);
+  assert.deepEqual([...facts], [["pythonVersion", "3.11"]]);
+});
+
+test("what an earlier build has made is named once, and does not count as a run", () => {
+  const { lines, runs } = read(`#5 [packages 1/2] RUN x
+#5 CACHED
+#6 [packages 2/2] RUN y
+#6 CACHED`);
+  assert.deepEqual(lines, [
+    "dependencies platform Python packages, with pip",
+    "dependencies platform CACHED: Python packages, with pip",
+  ]);
+  assert.equal(runs(), 0);
+});
+
+const failures: [string, string, RegExp][] = [
+  [
+    "a command, as BuildKit 0.8 says it",
+    `#6 [after-2 1/1] RUN ["/bin/sh","-c","set -e"]
+#6 0.5 broken
+#6 ERROR: executor failed running [/bin/sh -c set -e
+make]: exit code: 2
+------
+ > [after-2 1/1] RUN x:
+#6 0.5 broken
+------
+executor failed running [/bin/sh -c set -e
+make]: exit code: 2`,
+    /^Command 2 of shell_commands ended with exit code 2: make\. Its last line: broken\. See its output above; fix/,
+  ],
+  [
+    "a command, as newer ones say it",
+    `#6 [after-2 1/1] RUN ["/bin/sh","-c","set -e"]
+#6 0.500 killed
+#6 ERROR: process "/bin/sh -c make" did not complete successfully: exit code: 137
+ERROR: failed to solve: process "/bin/sh -c make" did not complete successfully: exit code: 137`,
+    /^Command 2 of shell_commands ended with exit code 137 \(killed, possibly because it ran out of memory\): make\./,
+  ],
+  [
+    "a system package that pip lacks",
+    "#5 [packages 1/1] RUN x\n#5 1.0 Error: pg_config executable not found.\n#5 ERROR: exit code: 1",
+    /add the Debian package libpq-dev below \[cerebrium\.dependencies\.apt\]/,
+  ],
+  [
+    "a package that the distribution lacks",
+    "#5 [apt 1/1] RUN x\n#5 1.0 E: Unable to locate package ffmpg\n#5 ERROR: process did not: exit code: 100",
+    /^There is no package ffmpg for this base image/,
+  ],
+  [
+    "servers of packages that do not answer",
+    "#5 [apt 1/1] RUN x\n#5 1.0 E: Failed to fetch x  Could not resolve\n#5 ERROR: process did not: exit code: 100",
+    /^The package lists of the base image cannot be downloaded/,
+  ],
+  [
+    "a base image that is not there",
+    "#3 [internal] load metadata for registry.example/none:1\n#3 ERROR: registry.example/none:1: not found",
+    /^There is no base image registry\.example\/none:1: check its name and tag/,
+  ],
+  [
+    "a base image that must not be pulled",
+    "#3 [internal] load metadata for registry.example/own:1\n#3 ERROR: pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials",
+    /^The base image registry\.example\/own:1 cannot be pulled: it may need credentials, and the app has no dockerAuth\. .*set dockerAuth/,
+  ],
+  [
+    "a reason that a script has given",
+    "#5 [packages 1/1] RUN x\n#5 1.0 slipway-problem: Python 3.12 is nowhere.\n#5 ERROR: exit code: 1",
+    /^Python 3\.12 is nowhere\.$/,
+  ],
+  [
+    "an engine that does not answer",
+    "ERROR: Cannot connect to the Docker daemon at unix:///run/docker.sock. Is the docker daemon running?",
+    /^The Docker engine does not answer\. The operator has to start it/,
+  ],
+  [
+    "a full disk",
+    "#5 [packages 1/1] RUN x\n#5 1.0 OSError: [Errno 28] No space left on device\n#5 ERROR: exit code: 1",
+    /^The disk of the Docker engine is full/,
+  ],
+  ["something unknown", "#5 exporting to image\n#5 ERROR: it broke", /^The image could not be built: it broke\. See/],
+];
+
+for (const [what, output, form] of failures) {
+  test(`a build that fails is explained: ${what}`, () => assert.match(read(output).why, form));
+}

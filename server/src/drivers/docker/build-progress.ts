@@ -1,0 +1,129 @@
+// Turns what a build prints (docker build --progress=plain) into lines of the build's log with their step, and keeps what is
+// needed to explain a failure. Knows the output of BuildKit 0.8 and later.
+import type { BuildLog, BuildStage } from "#drivers/builder.ts";
+import type { ImageStep } from "./dockerfile.ts";
+import { factMark, problemMark, warningMark } from "./image-scripts.ts";
+
+/** One unit of work of a build, which the output numbers. */
+type Vertex = {
+  readonly title: string;
+  readonly stage: BuildStage;
+  readonly step: ImageStep | null;
+  /** The base image whose name and content are looked up. */
+  readonly image: string | null;
+  output: string;
+};
+
+/** What is known of a failed build. */
+export type BuildFailure = {
+  /** The step that failed, when one did. */
+  readonly step: ImageStep | null;
+  readonly title: string | null;
+  /** The image that could not be had. */
+  readonly image: string | null;
+  readonly exitCode: number | null;
+  /** The end of the step's output. */
+  readonly output: string;
+  /** What the builder says about it. */
+  readonly reason: string;
+  /** What a script of the builder has said for the app's owner. */
+  readonly problem: string | null;
+};
+
+const outputCharactersMax = 20_000;
+const titleCharactersMax = 300;
+
+/** Reads the output of one build, line by line. */
+export class BuildProgress {
+  readonly #steps: ReadonlyMap<string, ImageStep>;
+  readonly #log: BuildLog;
+  readonly #vertices = new Map<string, Vertex>();
+  /** Titles in the log: of steps, and of those whose result of an earlier build is used. */
+  readonly #shown = new Set<string>();
+  readonly #cached = new Set<string>();
+  #onRun: (() => void) | null;
+  /** What scripts found out. */
+  readonly facts = new Map<string, string>();
+  #failed: Vertex | null = null;
+  #reason = "";
+  #exitCode: string | null = null;
+  #problem: string | null = null;
+
+  /** `steps`: of the Dockerfile that the builder wrote; empty for one of the app. `onRun`: packages or commands run. */
+  constructor(steps: ReadonlyMap<string, ImageStep>, log: BuildLog, onRun: (() => void) | null = null) {
+    this.#onRun = onRun;
+    this.#steps = steps;
+    this.#log = log;
+  }
+
+  /** Takes the next line. */
+  line(text: string): void {
+    const [, id, rest = ""] = /^#(\d+) (.*)$/s.exec(text) ?? [];
+    if (id === undefined) {
+      // After a failure the builder repeats the step's output between rulers, and then says why. Commands may have several lines.
+      this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
+      if (/^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect/.test(text)) this.#reason = text;
+      return;
+    }
+    const vertex = this.#vertices.get(id);
+    if (vertex === undefined) this.#open(id, rest);
+    else this.#read(vertex, rest);
+  }
+
+  /** What is known of the failure after the output's end. */
+  failure(): BuildFailure {
+    const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};
+    return {
+      ...{ step, title, image, output, reason: this.#reason, problem: this.#problem },
+      exitCode: this.#exitCode === null ? null : Number(this.#exitCode),
+    };
+  }
+
+  #open(id: string, name: string): void {
+    const [, own, stageName = "", number = "", text = ""] = /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
+    const step = this.#steps.get(stageName) ?? null;
+    const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
+    const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
+    const image = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1] ?? null;
+    const title = step?.title ?? (own === undefined ? name : instruction);
+    this.#vertices.set(id, { title, stage, step, image, output: "" });
+    if (name === "exporting to image") this.#log("code", "platform", "Exporting to image");
+    if (own === undefined || this.#shown.has(title)) return;
+    this.#shown.add(title);
+    this.#log(stage, "platform", title);
+  }
+
+  #read(vertex: Vertex, text: string): void {
+    const [, time, output = ""] = /^(\d+\.\d+)(?: (.*))?$/s.exec(text) ?? [];
+    if (time !== undefined) return this.#output(vertex, output);
+    if (text === "CACHED" && !this.#cached.has(vertex.title) && this.#shown.has(vertex.title)) {
+      this.#cached.add(vertex.title);
+      this.#log(vertex.stage, "platform", `CACHED: ${vertex.title}`);
+    }
+    const [, reason] = /^ERROR:? (.*)$/s.exec(text) ?? [];
+    if (reason === undefined || /cancell?ed/i.test(reason)) return;
+    this.#failed ??= vertex;
+    this.#reason = reason;
+  }
+
+  #output(vertex: Vertex, text: string): void {
+    if (text.startsWith(factMark)) {
+      const [name = "", value = ""] = text.slice(factMark.length).split("=");
+      this.facts.set(name, value);
+      return;
+    }
+    if (text.startsWith(problemMark)) {
+      this.#problem = text.slice(problemMark.length);
+      return;
+    }
+    if (text.startsWith(warningMark)) {
+      return this.#log(vertex.stage, "platform", `Warning: ${text.slice(warningMark.length)}`);
+    }
+    if (vertex.stage === "dependencies" || vertex.stage === "commands") {
+      this.#onRun?.();
+      this.#onRun = null;
+    }
+    vertex.output = `${vertex.output}${text}\n`.slice(-outputCharactersMax);
+    this.#log(vertex.stage, "stdout", text);
+  }
+}

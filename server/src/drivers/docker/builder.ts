@@ -1,0 +1,287 @@
+// The Docker driver's builder: turns an app into an image, with BuildKit through the docker command line. The engine keeps the
+// image; credentials for registries live in a folder of the build, and nowhere else.
+import { createHash } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { buildAgain } from "@slipway/contract/advice.ts";
+import { keepFirewall } from "#drivers/app-firewall-machine.ts";
+import type { Firewall } from "#drivers/app-firewall.ts";
+import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
+import type { Artifact } from "#drivers/driver.ts";
+import { removeFolder } from "#drivers/process/replica-files.ts";
+import { runCommand, type CommandEnd } from "#lib/command.ts";
+import { projectIdOf, type ProjectId } from "#lib/ids.ts";
+import type { Secret } from "#lib/secret.ts";
+import { dockerArtifact, type DockerArtifact } from "./artifact.ts";
+import { checkDigests } from "./base-images.ts";
+import { explainBuildFailure } from "./build-error.ts";
+import { limitSteps, stepMark, type StepLimits } from "./build-limits.ts";
+import { isProxy, prepareBuild } from "./build-folder.ts";
+import { BuildProgress } from "./build-progress.ts";
+import { labels } from "./container-spec.ts";
+import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
+import type { Engine } from "./engine.ts";
+import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
+
+export type DockerBuilderOptions = {
+  readonly instanceId: string;
+  readonly engine: Pick<Engine, "calls">;
+  /** Absolute path; holds a folder for each running build. */
+  readonly buildsDir: string;
+  /** The files of the cortex runtime. */
+  readonly runtimeDir: string;
+  /** Variables with which the client finds the engine: DOCKER_HOST and the like. */
+  readonly engineEnvironment: Readonly<Record<string, string>>;
+  /** PATH, proxies, certificates and package indexes for the client and for the steps of builds. */
+  readonly toolEnvironment: Readonly<Record<string, string>>;
+  /** The user id that owns a project's storage, and that its apps run as. */
+  readonly userOf: (projectId: ProjectId) => number;
+  readonly buildTimeoutMs: number;
+  /** Where images are pushed, with the operator's credentials; null: they stay in the engine. */
+  readonly registry: { readonly name: string; readonly auth: Secret | null } | null;
+  /** What the engine may keep of earlier steps. */
+  readonly cache: { readonly bytesMax: number; readonly hoursMax: number };
+  /** Of each step; null: this machine's cgroups cannot be set. */
+  readonly limits: StepLimits | null;
+  /** Rules without which no build begins; null: builds need none. */
+  readonly firewall: Firewall | null;
+  /** Why no build begins at the moment, or null. */
+  readonly refusal?: () => string | null;
+};
+
+type Context = Parameters<Builder["build"]>[1];
+
+/** Builds images in the engine that the client's environment names. */
+export class DockerBuilder implements Builder {
+  readonly #options: DockerBuilderOptions;
+
+  constructor(options: DockerBuilderOptions) {
+    this.#options = options;
+  }
+
+  async build(plan: BuildPlan, context: Context): Promise<Artifact> {
+    const refusal = this.#options.refusal?.() ?? null;
+    if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
+    const dir = join(this.#options.buildsDir, plan.buildId);
+    // Clean up after a killed attempt.
+    await removeFolder(dir);
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    try {
+      return await this.#build(plan, context, dir);
+    } finally {
+      await removeFolder(dir);
+    }
+  }
+
+  async remove(artifact: Artifact): Promise<void> {
+    if (artifact.kind === "docker") await this.#removeImages([dockerArtifact(artifact).image]);
+  }
+
+  async collect(readUsed: () => Promise<UsedArtifacts>): Promise<void> {
+    // Builds that begin after this are unknown to `readUsed`, and so are their images to this.
+    const images = await this.#ownImages();
+    const { artifacts, building } = await readUsed();
+    const kept = new Set(artifacts.flatMap((one) => (one.kind === "docker" ? [dockerArtifact(one).image] : [])));
+    const builds = new Set<string>(building);
+    await this.#removeImages(images.filter(({ id, build }) => !kept.has(id) && !builds.has(build)).map(({ id }) => id));
+    const { bytesMax, hoursMax } = this.#options.cache;
+    await this.#docker("builder", "prune", "--force", `--filter=until=${hoursMax}h`);
+    await this.#docker("builder", "prune", "--force", `--keep-storage=${bytesMax}`);
+  }
+
+  async #build(plan: BuildPlan, context: Context, dir: string): Promise<DockerArtifact> {
+    const { log, signal, sourceDir } = context;
+    await this.#keepRules();
+    const { instanceId, runtimeDir, toolEnvironment, userOf } = this.#options;
+    const client = await this.#client();
+    const projectId = projectIdOf(plan.appId);
+    const user = userOf(projectId);
+    const downloads = `slipway-${this.#unguessable(projectId)}`;
+    const prepared = await prepareBuild({ plan, dir, sourceDir, runtimeDir, user, downloads, toolEnvironment, signal });
+    if (prepared.dockerfile !== null) log("plan", "platform", dockerfileNote(plan));
+    const images = prepared.dockerfile === null ? [plan.baseImage] : imagesOf(prepared.dockerfile);
+    const auth = await context.registryAuth();
+    const auths = auth === null ? {} : registryAuths(auth, images, await this.#usualRegistry());
+    await this.#writeConfig(dir, auths);
+    const named = digestsIn(prepared.dockerfile ?? plan.baseImage);
+    if (named.length > 0)
+      await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry() });
+    const progress = new BuildProgress(prepared.steps, log, context.onEnvironment ?? null);
+    const file = join(dir, "image");
+    const image = await this.#run(client, { plan, dir, context, progress, hasAuth: auth !== null }, [
+      ...["--progress=plain", `--iidfile=${file}`, `--tag=slipway-build:${this.#unguessable(plan.buildId)}`],
+      ...[`--label=${labels.instance}=${instanceId}`, `--label=${labels.app}=${plan.appId}`],
+      `--label=${labels.build}=${plan.buildId}`,
+      ...(plan.startsClean ? ["--no-cache"] : []),
+      ...prepared.parameters,
+    ]);
+    try {
+      await this.#check(plan, image, log);
+      const reference = await this.#push({ plan, image, dir, log, signal });
+      const pythonVersion = progress.facts.get("pythonVersion") ?? null;
+      const takesRootPath = progress.facts.get("takesRootPath") === "true";
+      return { kind: "docker", image, reference, user, pythonVersion, takesRootPath };
+    } catch (error) {
+      await this.#removeImages([image]);
+      throw error;
+    }
+  }
+
+  async #keepRules(): Promise<void> {
+    const { firewall } = this.#options;
+    // The first call sets them, where somebody has flushed them.
+    if (firewall === null || (await keepFirewall(firewall)) || (await keepFirewall(firewall))) return;
+    throw new BuildFailed(
+      `The firewall rules for builds (SLIPWAY_DOCKER_BUILD_NETWORK) cannot be set. The operator has to check nft; then ${buildAgain}.`,
+    );
+  }
+
+  /** Returns the image's id. Ending the client makes the engine end the step that runs. */
+  async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
+    const { plan, dir, context, progress, hasAuth } = given;
+    const { buildTimeoutMs, toolEnvironment, instanceId, limits } = this.#options;
+    const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
+    const mark = stepMark(instanceId);
+    const run = (...more: readonly string[]): Promise<CommandEnd> =>
+      runCommand({
+        command: [client.program, ...client.build, ...more, ...parameters],
+        cwd: dir,
+        environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
+        signal: context.signal,
+        timeoutMs: buildTimeoutMs,
+        onLine: (_stream, text) => progress.line(text),
+      });
+    const end = await (limits === null ? run() : limitSteps(limits, mark, () => run(`--add-host=${mark}:127.0.0.1`)));
+    context.signal.throwIfAborted();
+    if (end.kind === "timeout") {
+      throw new BuildFailed(
+        `The image was not built within ${Math.round(buildTimeoutMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). Make its steps shorter, or ask the operator for more time; then ${buildAgain}.`,
+      );
+    }
+    if (end.kind === "exited" && end.exitCode === 0) return (await readFile(join(dir, "image"), "utf8")).trim();
+    const isPlain = plan.dockerfilePath === null;
+    const memoryBytes = limits?.limits.memoryBytes ?? null;
+    throw new BuildFailed(
+      explainBuildFailure(progress.failure(), { hasAuth, baseImage: isPlain ? plan.baseImage : null, memoryBytes }),
+    );
+  }
+
+  /** Refuses an image that nothing starts, and tells its size. */
+  async #check(plan: BuildPlan, image: string, log: BuildLog): Promise<void> {
+    const form = "{{.Size}} {{or .Config.Cmd .Config.Entrypoint}}";
+    const [size, start] = (await this.#docker("image", "inspect", `--format=${form}`, image)).split(" ");
+    if ((start === undefined || start === "[]") && plan.entrypoint.length === 0) {
+      throw new BuildFailed(
+        `The Dockerfile ${plan.dockerfilePath} has neither CMD nor ENTRYPOINT, and the app has no entrypoint: add one of them, and ${buildAgain}.`,
+      );
+    }
+    log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} Mb`);
+  }
+
+  /** The name with digest at the operator's registry; null without one. */
+  async #push(
+    given: { plan: BuildPlan; image: string; dir: string } & Pick<Context, "log" | "signal">,
+  ): Promise<string | null> {
+    const { registry } = this.#options;
+    if (registry === null) return null;
+    const { plan, image, dir, log, signal } = given;
+    const folder = join(dir, "push");
+    await mkdir(folder, { mode: 0o700 });
+    const auths = registry.auth && registryAuths(registry.auth, [registry.name], await this.#usualRegistry());
+    await this.#writeConfig(folder, auths ?? {});
+    const name = `${registry.name}:${this.#unguessable(plan.buildId)}`;
+    await this.#docker("tag", image, name);
+    const { program } = await this.#client();
+    const environment = this.#environment(folder);
+    const output = await runClient(program, ["push", name], { environment, signal }).catch((error: unknown) => {
+      signal.throwIfAborted();
+      const reason = error instanceof Error ? (error.message.split("\n").at(-1) ?? "") : "";
+      throw new BuildFailed(
+        `The image could not be pushed to ${registry.name} (${reason}). The operator has to check that registry and its credentials; then ${buildAgain}.`,
+        { cause: error },
+      );
+    });
+    const digest = /digest: (sha256:[0-9a-f]{64})/.exec(output)?.[1];
+    if (digest === undefined) throw new BuildFailed(`${registry.name} does not say the digest of the pushed image.`);
+    log("code", "platform", `Pushed as ${registry.name}@${digest}`);
+    return `${registry.name}@${digest}`;
+  }
+
+  async #client(): Promise<FoundClient> {
+    const found = await findClient(this.#environment(this.#options.buildsDir));
+    if (found.ok) return found;
+    throw new BuildFailed(
+      `No image can be built here: ${found.reason}. The operator has to install the docker command line with its plugin buildx, or one older than version 23; then ${buildAgain}.`,
+    );
+  }
+
+  /** A name that apps of other projects could use in the engine if they knew it. */
+  #unguessable(id: string): string {
+    return createHash("sha256").update(`${this.#options.instanceId} ${id}`).digest("hex").slice(0, 32);
+  }
+
+  /** The client finds the engine, its plugins and its configuration, and nothing of the operator's own. */
+  #environment(folder: string): Record<string, string> {
+    const { toolEnvironment, engineEnvironment } = this.#options;
+    const own = { HOME: folder, DOCKER_CONFIG: join(folder, "client") };
+    return { PATH: toolEnvironment["PATH"] ?? "", ...engineEnvironment, ...own };
+  }
+
+  async #writeConfig(folder: string, auths: RegistryAuths): Promise<void> {
+    const config = { auths, cliPluginsExtraDirs: pluginFolders };
+    await mkdir(join(folder, "client"), { mode: 0o700 });
+    await writeFile(join(folder, "client", "config.json"), JSON.stringify(config), { mode: 0o600 });
+  }
+
+  async #docker(...parameters: readonly string[]): Promise<string> {
+    const { program } = await this.#client();
+    return await runClient(program, parameters, { environment: this.#environment(this.#options.buildsDir) });
+  }
+
+  /** The registry of image names that name none, as the engine says. */
+  async #usualRegistry(): Promise<string> {
+    return await this.#docker("info", "--format={{.IndexServerAddress}}");
+  }
+
+  async #ownImages(): Promise<{ readonly id: string; readonly build: string }[]> {
+    const filter = `--filter=label=${labels.instance}=${this.#options.instanceId}`;
+    const ids = new Set(
+      (await this.#docker("image", "ls", "--quiet", "--no-trunc", filter)).split("\n").filter(Boolean),
+    );
+    if (ids.size === 0) return [];
+    const form = `--format={{.Id}} {{index .Config.Labels "${labels.build}"}}`;
+    const lines = (await this.#docker("image", "inspect", form, ...ids)).split("\n");
+    return lines.map((line) => line.split(" ")).map(([id = "", build = ""]) => ({ id, build }));
+  }
+
+  /** One that a container still runs from is left to the next collection. */
+  async #removeImages(ids: readonly string[]): Promise<void> {
+    for (const id of ids) {
+      await this.#docker("image", "rm", "--force", id).catch((error: unknown) => {
+        if (!/No such image|being used by running container/i.test(String(error))) throw error;
+      });
+    }
+  }
+}
+
+type RunningBuild = {
+  readonly plan: BuildPlan;
+  readonly dir: string;
+  readonly context: Context;
+  readonly progress: BuildProgress;
+  readonly hasAuth: boolean;
+};
+
+/** What of the settings does not count beside the app's own Dockerfile. */
+function dockerfileNote(plan: BuildPlan): string {
+  const lists = {
+    "dependencies.pip": plan.requirements,
+    "dependencies.apt": plan.aptPackages,
+    "dependencies.conda": plan.condaPackages,
+    pre_build_commands: plan.preBuildCommands,
+    shell_commands: plan.shellCommands,
+  };
+  const ignored = Object.entries(lists).flatMap(([name, list]) => (list.length > 0 ? [name] : []));
+  const note = ignored.length === 0 ? "" : ` Not used with a Dockerfile: ${ignored.join(", ")}.`;
+  return `The image is built from ${plan.dockerfilePath}.${note}`;
+}

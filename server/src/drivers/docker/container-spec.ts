@@ -1,0 +1,173 @@
+// What the engine is asked to create for a replica: limits, mounts, environment and what the app may not do. Pure.
+import type { ContainerCreateOptions } from "dockerode";
+import { appEnvironment, type AppPaths } from "#drivers/app-environment.ts";
+import { hostAddress, hostName } from "#drivers/app-firewall.ts";
+import type { ReplicaSpec } from "#drivers/driver.ts";
+import type { PoolClaim } from "#drivers/pools/pool.ts";
+import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import { dockerArtifact } from "./artifact.ts";
+
+/** Labels of everything that the platform makes in an engine. */
+export const labels = {
+  /** The instance that made it. */
+  instance: "slipway.instance",
+  app: "slipway.app",
+  /** Of images. */
+  build: "slipway.build",
+  replica: "slipway.replica",
+  release: "slipway.release",
+  project: "slipway.project",
+  port: "slipway.port",
+  program: "slipway.program",
+  memoryGb: "slipway.memory-gb",
+  /** Of networks: what the app may reach (egressCidrs), as JSON. */
+  egress: "slipway.egress",
+  /** Its claim in a pool, as JSON. */
+  claim: "slipway.claim",
+  /** `true` for the cortex runtime, which marks the lines of runs. */
+  frames: "slipway.frames",
+} as const;
+
+/** The facts of a replica that its labels keep, for a later process of the platform. */
+export type ContainerRecord = {
+  readonly replicaId: ReplicaId;
+  readonly appId: AppId;
+  readonly releaseId: ReleaseId;
+  readonly projectId: ProjectId;
+  readonly port: number;
+  readonly program: string;
+  readonly memoryGb: number;
+  readonly hasFrames: boolean;
+  readonly claim: PoolClaim;
+};
+
+/** The engine and the installation for which a container is created. */
+export type ContainerContext = {
+  readonly claim: PoolClaim;
+  readonly instanceId: string;
+  /** The app's network. */
+  readonly network: string;
+  /** The host folder of the project's storage. */
+  readonly storageDir: string;
+  readonly cores: number;
+  /** The OCI runtime; undefined: the engine's default. */
+  readonly runtime: string | undefined;
+  /** Empty: those of the engine. */
+  readonly nameServers: readonly string[];
+  /** Open files per process. */
+  readonly filesMax: number;
+  /** The container's port is published on the loopback address, since the container has no address that can be reached. */
+  readonly isPublished: boolean;
+};
+
+/** The port in the container when the settings name none, and of all cortex apps. */
+const anyPort = 8000;
+const tasksMax = 4096;
+/** Two files of this size per container; the oldest lines go first. */
+const logFileSize = "16m";
+
+/** The port at which the app listens in its container. */
+export function portOf({ runtime, port }: Pick<ReplicaSpec, "runtime" | "port">): number {
+  return runtime === "cortex" || port === 0 ? anyPort : port;
+}
+
+/** Reveals the secrets of the app: pass the result only to the engine. */
+export function containerSpec(spec: ReplicaSpec, context: ContainerContext): ContainerCreateOptions {
+  const port = portOf(spec);
+  const { image, user, takesRootPath } = dockerArtifact(spec.artifact);
+  const memoryBytes = Math.round(spec.memoryGb * 1e9);
+  const hasEntrypoint = spec.runtime === "custom" && spec.entrypoint.length > 0;
+  return {
+    name: containerName(context.instanceId, spec.replicaId),
+    Image: image,
+    User: `${user}:${user}`,
+    Env: Object.entries(environmentOf(spec, { port, takesRootPath, gpus: context.claim.gpus })).map(
+      ([name, value]) => `${name}=${value}`,
+    ),
+    Labels: labelsOf(spec, context, port),
+    // The engine would run a check of the image as often as the image says. The platform makes its own.
+    Healthcheck: { Test: ["NONE"] },
+    ...(hasEntrypoint ? { Entrypoint: [...spec.entrypoint], Cmd: [] } : {}),
+    ...(context.isPublished ? { ExposedPorts: { [`${port}/tcp`]: {} } } : {}),
+    HostConfig: {
+      Init: true,
+      ...(context.runtime === undefined ? {} : { Runtime: context.runtime }),
+      NetworkMode: context.network,
+      ...(context.isPublished ? { PortBindings: { [`${port}/tcp`]: [{ HostIp: "127.0.0.1", HostPort: "" }] } } : {}),
+      Dns: [...context.nameServers],
+      ExtraHosts: [`${hostName}:${hostAddress}`],
+      Mounts: [{ Type: "bind", Source: context.storageDir, Target: "/persistent-storage" }],
+      Memory: memoryBytes,
+      // No swap on top.
+      MemorySwap: memoryBytes,
+      ShmSize: memoryBytes,
+      NanoCpus: Math.round(Math.min(spec.cpuCores, context.cores) * 1e9),
+      PidsLimit: tasksMax,
+      Ulimits: [
+        { Name: "nofile", Soft: context.filesMax, Hard: context.filesMax },
+        { Name: "core", Soft: 0, Hard: 0 },
+      ],
+      ...deviceRequests(context.claim),
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges"],
+      // Unlike with `local`, the last part of a line longer than 16 KiB ends with its newline.
+      LogConfig: { Type: "json-file", Config: { "max-size": logFileSize, "max-file": "2" } },
+      RestartPolicy: { Name: "no" },
+    },
+  };
+}
+
+/** The cards of the replica, through NVIDIA's container toolkit. A simulated GPU is none. */
+function deviceRequests({ gpus }: PoolClaim) {
+  const ids = gpus.filter((id) => id.startsWith("GPU-"));
+  return ids.length === 0 ? {} : { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: ids, Capabilities: [["gpu"]] }] };
+}
+
+/** Unique on an engine that several installations share. */
+export function containerName(instanceId: string, replicaId: ReplicaId): string {
+  return `slipway-${instanceId.replaceAll(/[^A-Za-z0-9]/g, "").slice(0, 12)}-${replicaId}`;
+}
+
+function environmentOf(
+  spec: ReplicaSpec,
+  { port, takesRootPath, gpus }: Pick<AppPaths, "takesRootPath" | "gpus"> & { readonly port: number },
+): Record<string, string> {
+  const places = {
+    ...{ homeDir: "/home/app", temporaryDir: "/tmp", storageDir: "/persistent-storage" },
+    // The image says what is in its PATH.
+    ...{ venvDir: null, python: null, takesRootPath, gpus },
+  };
+  return appEnvironment(spec, places, { port, socket: null, host: "0.0.0.0", readyFd: null });
+}
+
+function labelsOf(spec: ReplicaSpec, { instanceId, claim }: ContainerContext, port: number): Record<string, string> {
+  return {
+    [labels.instance]: instanceId,
+    [labels.app]: spec.appId,
+    [labels.replica]: spec.replicaId,
+    [labels.release]: spec.releaseId,
+    [labels.project]: spec.projectId,
+    [labels.port]: String(port),
+    [labels.program]: spec.entrypoint[0] ?? "the image's start command",
+    [labels.memoryGb]: String(spec.memoryGb),
+    [labels.frames]: String(spec.runtime === "cortex"),
+    [labels.claim]: JSON.stringify(claim),
+  };
+}
+
+/** Null for a container without the labels of a replica. */
+export function recordInLabels(given: Readonly<Record<string, string>>): ContainerRecord | null {
+  const replicaId = given[labels.replica];
+  if (replicaId === undefined) return null;
+  return {
+    replicaId: replicaId as ReplicaId,
+    appId: given[labels.app] as AppId,
+    releaseId: given[labels.release] as ReleaseId,
+    projectId: given[labels.project] as ProjectId,
+    port: Number(given[labels.port]),
+    program: given[labels.program] ?? "",
+    memoryGb: Number(given[labels.memoryGb]),
+    hasFrames: given[labels.frames] === "true",
+    claim: JSON.parse(given[labels.claim] ?? "{}") as PoolClaim,
+  };
+}

@@ -1,0 +1,259 @@
+// One replica in the engine. `look` asks the engine for its state and emits new events; the driver calls it after each event of
+// the engine, and regularly while it is being stopped. It does not matter which process of the platform created the container.
+import type { ContainerInspectInfo } from "dockerode";
+import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
+import type { Address, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
+import { toApt } from "#drivers/error-advice.ts";
+import { exitSummary, type ExitSummary } from "#drivers/exit-reason.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ContainerFile } from "./container-file.ts";
+import { ContainerLog } from "./container-log.ts";
+import type { ContainerRecord } from "./container-spec.ts";
+import { unlessStatus, type Engine } from "./engine.ts";
+
+export type ContainerOptions = {
+  readonly containerId: string;
+  readonly record: ContainerRecord;
+  readonly engine: Engine;
+  readonly sink: ReplicaSink;
+  readonly clock: Clock;
+  readonly disk: DiskWatch | undefined;
+  readonly file: ContainerFile;
+  /** Created by this process of the platform, which tells that it started; otherwise `list` does. */
+  readonly isNew: boolean;
+  /** Called once, when it is gone. */
+  readonly onEnded: () => void;
+  readonly onFault: (error: unknown) => void;
+};
+
+type State = ContainerInspectInfo["State"];
+
+/** How an exit is reported of a container that somebody removed. */
+const removed: ExitSummary = {
+  ...{ exitCode: null, signal: null },
+  reason: "The replica's container was removed from outside the platform.",
+};
+const restarted = "The replica's container was restarted from outside the platform.";
+const goneStatuses = [404, 409];
+
+/** One container. */
+export class Container {
+  readonly #options: ContainerOptions;
+  readonly #log: ContainerLog;
+  readonly #gone = Promise.withResolvers<void>();
+  #turn: Promise<void> = Promise.resolve();
+  #waiting: Promise<void> | null = null;
+  #address: Address | null = null;
+  #startedAtMs: number | null = null;
+  #stopSignal = "SIGTERM";
+  #ended: ExitSummary | null;
+  #asked: "not" | "stopped" | "killed" = "not";
+  #isTerminated = false;
+  #killAtMs = Number.POSITIVE_INFINITY;
+  #endReason: string | null = null;
+  #isClosed = false;
+  #removeWriter: (() => void) | undefined;
+
+  constructor(options: ContainerOptions) {
+    this.#options = options;
+    this.#ended = options.file.ended;
+    const { record, sink } = options;
+    const { replicaId, hasFrames } = record;
+    this.#log = new ContainerLog({ ...options, replicaId, hasFrames, lines: (lines) => sink.lines(lines) });
+  }
+
+  get record(): ContainerRecord {
+    return this.#options.record;
+  }
+
+  get containerId(): string {
+    return this.#options.containerId;
+  }
+
+  get isEnded(): boolean {
+    return this.#ended !== null;
+  }
+
+  /** The platform waits for its end. */
+  get isStopping(): boolean {
+    return this.#asked !== "not" && this.#ended === null;
+  }
+
+  /** Its known state, without asking the engine. */
+  owned(instanceId: string): OwnedReplica {
+    const { replicaId, appId, releaseId } = this.record;
+    const state = this.#ended === null ? "running" : "exited";
+    const isTimed = state === "running" && this.#startedAtMs !== null;
+    const time = isTimed ? { ranMs: Math.max(0, this.#options.clock.now() - (this.#startedAtMs ?? 0)) } : {};
+    return {
+      replicaId,
+      instanceId,
+      appId,
+      releaseId,
+      state,
+      ...time,
+      address: this.#address,
+      reason: this.#ended?.reason ?? null,
+    };
+  }
+
+  /** Asks the engine now. Turns never overlap; any number of calls during one cause one more. */
+  look(): Promise<void> {
+    this.#waiting ??= this.#turn.then(async () => {
+      this.#waiting = null;
+      if (this.#isClosed || this.#ended !== null) return;
+      await this.#look().catch((error: unknown) => this.#options.onFault(error));
+    });
+    this.#turn = this.#waiting;
+    return this.#waiting;
+  }
+
+  /** Accepts the current state of an adopted container without emitting events. */
+  async takeIn(): Promise<void> {
+    const container = this.#options.engine.calls.getContainer(this.containerId);
+    const info = await unlessStatus([404], container.inspect());
+    if (info?.State.Running === true) this.#takeIn(info);
+  }
+
+  /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
+  async stop(graceMs: number): Promise<void> {
+    if (this.#ended !== null) return;
+    const { clock } = this.#options;
+    this.#asked = this.#asked === "not" ? "stopped" : this.#asked;
+    this.#killAtMs = Math.min(this.#killAtMs, clock.monotonicMs() + graceMs);
+    const cancel = clock.after(graceMs, () => void this.look());
+    void this.look();
+    await this.#gone.promise;
+    cancel();
+  }
+
+  /** Kills it for this reason. */
+  endFor(reason: string): void {
+    this.#killFor(reason);
+    void this.look();
+  }
+
+  /** Resolves when all output of an exited container is delivered; false: it was closed before. */
+  deliver(): Promise<boolean> {
+    return this.#log.end();
+  }
+
+  /** Removes the container and what was kept of it. */
+  async remove(): Promise<void> {
+    const container = this.#options.engine.calls.getContainer(this.containerId);
+    await unlessStatus(goneStatuses, container.remove({ force: true, v: true }));
+    this.#options.file.remove();
+  }
+
+  /** Stops watching; the container keeps running. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#log.close();
+    await this.#turn;
+  }
+
+  async #look(): Promise<void> {
+    const { engine, containerId } = this.#options;
+    const container = engine.calls.getContainer(containerId);
+    const info = await unlessStatus([404], container.inspect());
+    if (this.#isClosed) return;
+    if (info === undefined) return this.#end(removed, null);
+    if (info.State.Running) {
+      this.#takeIn(info);
+      // What it did for its calls is lost, and its address may be another one.
+      if (Date.parse(info.State.StartedAt) !== this.#startedAtMs) this.#killFor(restarted);
+      return await this.#signalIfAsked();
+    }
+    if (info.State.Status !== "created") await this.#endOf(info.State);
+  }
+
+  #killFor(reason: string): void {
+    this.#endReason ??= reason;
+    this.#killAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  #takeIn(info: ContainerInspectInfo): void {
+    if (this.#address !== null) return;
+    const { isNew, sink, record } = this.#options;
+    this.#address = addressOf(info, this.#options);
+    this.#startedAtMs = Date.parse(info.State.StartedAt);
+    const { StopSignal } = info.Config as { readonly StopSignal?: string };
+    this.#stopSignal = StopSignal ?? "SIGTERM";
+    this.#log.follow();
+    this.#watchDisk(info);
+    if (!isNew || this.#address === null) return;
+    const { replicaId } = record;
+    sink.event({ kind: "started", replicaId, at: this.#startedAtMs, address: this.#address, hint: null });
+  }
+
+  /** The folders that it writes to, where the engine stores images as overlays that this process may read. */
+  #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
+    const { disk, record, isNew } = this.#options;
+    const { UpperDir } = GraphDriver.Data as { readonly UpperDir?: string };
+    // An image can ask for more folders (VOLUME).
+    const volumes = Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source);
+    this.#removeWriter = disk?.add(
+      {
+        kind: "replica",
+        ...{ id: record.replicaId, projectId: record.projectId },
+        folders: () => [...(UpperDir === undefined ? [] : [UpperDir]), ...volumes],
+        pid: () => State.Pid,
+        end: (reason) => this.endFor(reason),
+      },
+      isNew,
+    );
+  }
+
+  async #signalIfAsked(): Promise<void> {
+    const { engine, containerId, clock } = this.#options;
+    const container = engine.calls.getContainer(containerId);
+    const isLate = clock.monotonicMs() >= this.#killAtMs;
+    if (isLate) {
+      if (this.#asked === "stopped") this.#asked = "killed";
+      await unlessStatus(goneStatuses, container.kill({ signal: "SIGKILL" }));
+    } else if (this.#asked !== "not" && !this.#isTerminated) {
+      await unlessStatus(goneStatuses, container.kill({ signal: this.#stopSignal }));
+      this.#isTerminated = true;
+    }
+  }
+
+  async #endOf(state: State): Promise<void> {
+    const { memoryGb, program } = this.record;
+    // Calls that broke off wait for the reason.
+    const lines = state.OOMKilled ? [] : await this.#log.lastErrorLines().catch(() => []);
+    // The runtime's own lines about a failed start follow the traceback.
+    const lastErrorLine = lines.findLast((line) => line.trim() !== "" && !line.startsWith("|| ")) ?? null;
+    const summary = exitSummary({
+      ...{ exitCode: state.ExitCode, startError: null, lastErrorLine, asked: this.#asked, endReason: this.#endReason },
+      ...{ systemAdvice: toApt },
+      ...{ memoryRanOut: state.OOMKilled ? "own" : "no", memoryGb, program },
+    });
+    this.#end(summary, Date.parse(state.FinishedAt) || null);
+  }
+
+  #end(summary: ExitSummary, at: number | null): void {
+    if (this.#ended !== null) return;
+    this.#ended = summary;
+    this.#log.containerGone();
+    // It may have ended before anybody looked at it.
+    this.#log.follow();
+    const { sink, record, clock, file, onEnded } = this.#options;
+    file.keep({ ended: summary });
+    this.#removeWriter?.();
+    onEnded();
+    const time = at === null ? null : Math.min(at, clock.now());
+    sink.event({ kind: "exited", replicaId: record.replicaId, at: time, ...summary });
+    this.#gone.resolve();
+  }
+}
+
+function addressOf({ NetworkSettings }: ContainerInspectInfo, { record, engine }: ContainerOptions): Address | null {
+  const { port } = record;
+  const [network] = Object.values(NetworkSettings.Networks);
+  if (engine.facts.hasReachableContainers) {
+    const host = network?.IPAddress ?? "";
+    return host === "" ? null : { host, port };
+  }
+  const [published] = NetworkSettings.Ports[`${port}/tcp`] ?? [];
+  return published === undefined ? null : { host: "127.0.0.1", port: Number(published.HostPort) };
+}

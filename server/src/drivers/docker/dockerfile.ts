@@ -1,0 +1,164 @@
+// Writes the Dockerfile of an app from its build plan. Each step is a stage of its own, so that the output of a build names it,
+// and what changes often comes last, so that a change of the code alone leaves all else in the cache. Pure.
+import type { BuildPlan, BuildStage } from "#drivers/builder.ts";
+import {
+  accountScript,
+  aptScript,
+  buildSecrets,
+  commandScript,
+  condaScript,
+  downloadsPath,
+  environmentScript,
+  finishScript,
+  imagePaths,
+  packagesScript,
+  runtimeScript,
+} from "./image-scripts.ts";
+
+/** A step of the Dockerfile, as the build's log and its failures show it. */
+export type ImageStep = {
+  readonly kind: "base" | "python" | "command" | "apt" | "conda" | "packages" | "code" | "runtime";
+  readonly stage: BuildStage;
+  readonly title: string;
+  /** Of the app's command, for `command`: the list that it is in, its number there and its text. */
+  readonly command?: { readonly list: string; readonly number: number; readonly line: string };
+};
+
+/** A Dockerfile, and its steps by the names of their stages. */
+export type WrittenDockerfile = { readonly text: string; readonly steps: ReadonlyMap<string, ImageStep> };
+
+/** Where the build context has the app's files, the runtime and the list of packages. */
+export const contextPaths = { code: "code", runtime: "runtime", requirements: "requirements.txt" } as const;
+
+type Options = {
+  /** The owner of the app's files. */
+  readonly user: number;
+  /** Names the project's downloads; other projects cannot guess it. */
+  readonly downloads: string;
+  /** Some of the requirements are files of the app. */
+  readonly needsCode: boolean;
+};
+
+/** One stage: its instructions, which begin with the stage before it. */
+type Stage = ImageStep & { readonly name: string; readonly lines: readonly string[] };
+
+/** The Dockerfile for a plan without one of its own. */
+export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDockerfile {
+  const { entrypoint, runtime, shellCommands } = plan;
+  const image: Stage[] = [
+    { name: "base", kind: "base", stage: "prepare", title: `Base image ${plan.baseImage}`, lines: [] },
+    ...packageStages(plan, options),
+  ];
+  const packages = image.at(-1)?.name ?? "base";
+  const isCortex = runtime === "cortex";
+  const copied = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${imagePaths.code}/`;
+  const code: Stage[] = [
+    { name: "code", kind: "code", stage: "code", title: "The app's files", lines: [copied] },
+    ...commandStages("shell_commands", shellCommands, options),
+  ];
+  const compiled = [`COPY ${contextPaths.runtime}/ ${imagePaths.runtime}/`, run(runtimeScript)];
+  const served: Stage = { name: "runtime", kind: "runtime", stage: "code", title: "The runtime", lines: compiled };
+  const start = isCortex ? [`${imagePaths.environment}/bin/python`, `${imagePaths.runtime}/start.py`] : entrypoint;
+  const last: Stage = {
+    ...{ name: "app", kind: "code", stage: "code", title: "Compiled files" },
+    lines: [
+      ...(isCortex ? [`COPY --from=runtime ${imagePaths.runtime} ${imagePaths.runtime}`] : []),
+      run(finishScript(plan, options.user)),
+      ...["ENTRYPOINT []", `CMD ${JSON.stringify(start)}`, "HEALTHCHECK NONE", "STOPSIGNAL SIGTERM"],
+      `USER ${options.user}:${options.user}`,
+    ],
+  };
+  const texts = [
+    `FROM ${plan.baseImage} AS base`,
+    // The base image may have another user.
+    ...["USER root", run(accountScript(options.user)), `WORKDIR ${imagePaths.code}`],
+    ...chained([...image.slice(1), ...code], "base"),
+    ...(isCortex ? chained([served], packages) : []),
+    ...chained([last], code.at(-1)?.name ?? "code"),
+  ];
+  const named = [...image, ...code, ...(isCortex ? [served] : []), last];
+  return { text: `${texts.join("\n")}\n`, steps: new Map(named.map((stage) => [stage.name, stage])) };
+}
+
+function packageStages(plan: BuildPlan, options: Options): Stage[] {
+  const { preBuildCommands, aptPackages, condaPackages, requirements } = plan;
+  const isOfConda = condaPackages.length > 0;
+  const dependencies = { stage: "dependencies" } as const;
+  const before = commandStages("pre_build_commands", preBuildCommands, options);
+  const apt: Stage = {
+    ...{ name: "apt", kind: "apt", ...dependencies, title: `apt: ${aptPackages.join(" ")}` },
+    lines: [run(aptScript(plan), listsMount(options))],
+  };
+  const conda: Stage = {
+    ...{ name: "conda", kind: "conda", ...dependencies, title: `conda: ${condaPackages.join(" ")}` },
+    lines: [run(condaScript(plan)), `ENV PATH=${imagePaths.conda}/bin:$PATH`],
+  };
+  const python = pythonStage(plan, options, isOfConda);
+  const packages: Stage = {
+    ...{
+      name: "packages",
+      kind: "packages",
+      ...dependencies,
+      title: `Python packages, with ${plan.useUv ? "uv" : "pip"}`,
+    },
+    lines: [packagesLine(plan, options)],
+  };
+  return [
+    ...(isOfConda ? [] : [python]),
+    ...before,
+    ...(aptPackages.length > 0 ? [apt] : []),
+    ...(isOfConda ? [conda, python] : []),
+    ...(requirements.length > 0 ? [packages] : []),
+  ];
+}
+
+function pythonStage(plan: BuildPlan, options: Options, isOfConda: boolean): Stage {
+  const { environment, home } = imagePaths;
+  return {
+    ...{ name: "python", kind: "python", stage: "prepare", title: `Python ${plan.pythonVersion}` },
+    lines: [
+      run(environmentScript(plan, isOfConda), listsMount(options)),
+      `ENV VIRTUAL_ENV=${environment} PATH=${environment}/bin:$PATH HOME=${home} USER=app LOGNAME=app LANG=C.UTF-8`,
+    ],
+  };
+}
+
+function packagesLine(plan: BuildPlan, { downloads, needsCode }: Options): string {
+  const file = `/run/slipway/${contextPaths.requirements}`;
+  const mounts = [
+    `type=cache,id=${downloads},target=${downloadsPath},sharing=locked`,
+    `type=bind,source=${contextPaths.requirements},target=${file}`,
+    // Packages among the app's files are compiled in place.
+    ...(needsCode ? [`type=bind,source=${contextPaths.code},target=${imagePaths.code},rw`] : []),
+  ];
+  return run(packagesScript(plan, file), mounts);
+}
+
+function commandStages(list: string, lines: readonly string[], { user }: Options): Stage[] {
+  return lines.map((line, index) => ({
+    name: `${list === "shell_commands" ? "after" : "before"}-${index + 1}`,
+    ...{ kind: "command", stage: "commands", title: `$ ${line}` },
+    command: { list, number: index + 1, line },
+    lines: [run(commandScript(line, user))],
+  }));
+}
+
+/** Package lists are in no layer. */
+function listsMount({ downloads }: Options): string[] {
+  const mount = (name: string, target: string): string =>
+    `type=cache,id=${downloads}-${name},target=${target},sharing=locked`;
+  return [mount("lists", "/var/lib/apt/lists"), mount("archives", "/var/cache/apt")];
+}
+
+function chained(stages: readonly Stage[], first: string): string[] {
+  const names = [first, ...stages.map(({ name }) => name)];
+  return stages.flatMap(({ name, lines }, index) => ["", `FROM ${names[index]} AS ${name}`, ...lines]);
+}
+
+const secretMounts = Object.values(buildSecrets).map((id) => `type=secret,id=${id}`);
+
+/** In the form that is neither expanded nor continued on the next line, and has no sign of a here-document. */
+function run(script: string, mounts: readonly string[] = []): string {
+  const words = JSON.stringify(["/bin/sh", "-c", script]).replaceAll("<", String.raw`\u003c`);
+  return `RUN ${[...secretMounts, ...mounts].map((mount) => `--mount=${mount} `).join("")}${words}`;
+}

@@ -1,0 +1,376 @@
+// Runs replicas as containers of a Docker engine on this machine. They outlive the platform: their labels keep what a later process
+// of the platform has to know.
+import { once } from "node:events";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import type { ContainerInfo } from "dockerode";
+import { buildAgain } from "@slipway/contract/advice.ts";
+import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
+import { unlimitedRefusal } from "#drivers/egress.ts";
+import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
+import type { Firewall } from "#drivers/app-firewall.ts";
+import { whyNoRuntime, type ContainerRuntimes } from "#drivers/container-runtimes.ts";
+import type { Placement } from "#drivers/pools/placement.ts";
+import {
+  StartRefused,
+  type Capabilities,
+  type Capacity,
+  type Driver,
+  type OwnedReplica,
+  type ReplicaSink,
+  type ReplicaSpec,
+  type ReplicaUsage,
+} from "#drivers/driver.ts";
+import { collectStorage, makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
+import { assert } from "#lib/assert.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
+import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
+import { AppNetworks } from "./app-networks.ts";
+import { dockerArtifact } from "./artifact.ts";
+import { Container } from "./container.ts";
+import { ContainerFile } from "./container-file.ts";
+import { containerSpec, labels, recordInLabels, type ContainerRecord } from "./container-spec.ts";
+import { engineStatus, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
+import { startRefusal } from "./start-refusal.ts";
+import { measureContainers } from "./usage.ts";
+
+export type DockerDriverOptions = {
+  readonly instanceId: string;
+  readonly engine: Engine;
+  /** Identifies the installation in names of networks and interfaces; see `installationOf`. */
+  readonly installation: string;
+  /** One small file per container. */
+  readonly containersDir: string;
+  /** One folder per project, shared by its apps. */
+  readonly storageDir: string;
+  /** Null: the machine's rules cannot be set, so apps reach its services. */
+  readonly firewall: Firewall | null;
+  /** Ends replicas that fill the disk; without it nothing does. */
+  readonly disk?: DiskWatch;
+  readonly placement: Placement;
+  /** The OCI runtimes for containerRuntime. */
+  readonly runtimes: Omit<ContainerRuntimes, "present">;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** How often containers that are being stopped are looked at; the others are looked at after events of the engine. */
+const lookEveryMs = 1000;
+/** How often all containers are compared with the engine's list, in case an event was lost. */
+const compareEveryMs = 30_000;
+const rulesEveryMs = 10_000;
+const watching: RetryPolicy = { firstMs: 200, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
+
+/** The Docker driver. `driver.ts` documents the methods. */
+export class DockerDriver implements Driver {
+  readonly name = "docker";
+  readonly instanceId: string;
+  readonly capabilities: Capabilities;
+  readonly placement: Placement;
+  readonly #options: DockerDriverOptions;
+  readonly #networks: AppNetworks;
+  readonly #containers = new Map<ReplicaId, Container>();
+  /** Starts in progress. */
+  readonly #starting = new Map<
+    ReplicaId,
+    { readonly spec: ReplicaSpec; readonly done: Promise<void>; readonly cancel: AbortController }
+  >();
+  readonly #loops: readonly Loop[];
+  readonly #closing = new AbortController();
+  #runtimes: ContainerRuntimes;
+  #events: Readable | null = null;
+  #watch: Promise<unknown> = Promise.resolve();
+  #sink: ReplicaSink | null = null;
+
+  constructor(options: DockerDriverOptions) {
+    this.#options = options;
+    this.instanceId = options.instanceId;
+    this.placement = options.placement;
+    this.#networks = new AppNetworks(options);
+    this.#runtimes = { ...options.runtimes, present: options.engine.facts.runtimes };
+    const runtimes = (): ContainerRuntimes => this.#runtimes;
+    this.capabilities = {
+      ...{ dockerfile: true, baseImage: true, aptPackages: true, condaPackages: true },
+      ...{ memoryLimit: true, cpuLimit: true, fileIsolation: true },
+      networkIsolation: options.firewall !== null,
+      egress:
+        options.firewall === null
+          ? {
+              canLimit: false,
+              reason: "firewall rules for containers are not set (SLIPWAY_APP_NETWORK, root, the program nft)",
+            }
+          : { canLimit: true, allowed: options.firewall.allowed },
+      // The engine keeps a bounded number of them.
+      keepsLines: false,
+      get containerRuntimes() {
+        return runtimes();
+      },
+      get compute() {
+        return options.placement.compute;
+      },
+    };
+    const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
+      new Loop({ name, intervalMs, turn, clock: options.clock, log: options.log });
+    this.#loops = [
+      loop("docker driver", lookEveryMs, () => this.#lookAtStopping()),
+      loop("list of containers", compareEveryMs, () => this.#compare()),
+      loop("rules of apps' networks", rulesEveryMs, () => this.#keepFirewall()),
+    ];
+  }
+
+  async open(sink: ReplicaSink): Promise<void> {
+    assert(this.#sink === null, "a driver is opened once");
+    this.#sink = sink;
+    const { containersDir, clock, log } = this.#options;
+    await mkdir(containersDir, { recursive: true, mode: 0o700 });
+    await this.#networks.adopt();
+    await this.#adopt();
+    const onFailure = (error: unknown): void => {
+      log.warn({ reason: (error as Error).message }, "the events of the Docker engine were interrupted");
+    };
+    this.#watch = retry({ ...watching, clock, signal: this.#closing.signal, onFailure }, () => this.#watchEvents());
+    for (const loop of this.#loops) loop.start();
+  }
+
+  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
+    return this.placement.capacity(...given);
+  }
+
+  async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    const { replicaId } = spec;
+    const running = this.#starting.get(replicaId);
+    if (running !== undefined) return running.done;
+    if (this.#containers.has(replicaId)) return;
+    const cancel = new AbortController();
+    const done = this.#start(spec, AbortSignal.any([signal, cancel.signal])).finally(() => {
+      this.#starting.delete(replicaId);
+      if (this.#containers.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
+    });
+    this.#starting.set(replicaId, { spec, done, cancel });
+    return done;
+  }
+
+  async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
+    const starting = this.#starting.get(replicaId);
+    starting?.cancel.abort();
+    await starting?.done.catch(() => undefined);
+    await this.#containers.get(replicaId)?.stop(options.graceMs);
+    this.placement.release(replicaId);
+  }
+
+  list(): Promise<readonly OwnedReplica[]> {
+    return Promise.resolve([...this.#containers.values()].map((one) => one.owned(this.instanceId)));
+  }
+
+  async usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
+    const running = [...this.#containers].filter(([, one]) => !one.isEnded);
+    const usage = await measureContainers(
+      this.#options.engine,
+      new Map(running.map(([replicaId, one]) => [replicaId, one.containerId])),
+    );
+    return new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.placement.gpuUseOf(id) }] as const));
+  }
+
+  async forget(replicaId: ReplicaId): Promise<void> {
+    const container = this.#containers.get(replicaId);
+    if (container === undefined || !container.isEnded || !(await container.deliver())) return;
+    await container.remove();
+    this.#containers.delete(replicaId);
+  }
+
+  collectStorage(...given: Parameters<Driver["collectStorage"]>): Promise<void> {
+    return collectStorage(this.#options, ...given);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error("the driver was closed"));
+    this.#events?.destroy();
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
+    await this.#watch;
+    await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
+    await Promise.all([...this.#containers.values()].map((container) => container.close()));
+    const { firewall } = this.#options;
+    if (firewall !== null && !this.#hasRunning()) await removeFirewall(firewall);
+    this.#containers.clear();
+  }
+
+  async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    if (spec.artifact.kind !== "docker") {
+      throw new StartRefused(
+        `The release was built by the ${spec.artifact.kind} driver and cannot run in a container: ${buildAgain}.`,
+      );
+    }
+    const refusal =
+      unlimitedRefusal(this.capabilities.egress, spec) ?? this.#options.disk?.startRefusal(spec.projectId) ?? null;
+    if (refusal !== null) throw new StartRefused(refusal);
+    const { engine, log } = this.#options;
+    const { replicaId } = spec;
+    let containerId: string | null = null;
+    try {
+      signal.throwIfAborted();
+      if (spec.containerRuntime !== null) await this.#lookForRuntimes();
+      const missing = whyNoRuntime(this.#runtimes, spec.containerRuntime);
+      if (missing !== null) throw new StartRefused(missing);
+      containerId = await this.#create(spec);
+      signal.throwIfAborted();
+      await engine.calls.getContainer(containerId).start();
+      signal.throwIfAborted();
+    } catch (error) {
+      if (containerId !== null) await this.#remove(containerId);
+      if (signal.aborted) throw new StartRefused("The start was cancelled.");
+      if (!(error instanceof StartRefused)) log.warn({ err: error, replicaId }, "the engine did not start a container");
+      throw startRefusal(error, spec);
+    }
+    const record = recordInLabels((await engine.calls.getContainer(containerId).inspect()).Config.Labels);
+    assert(record !== null, "a container of the platform has its labels");
+    const container = this.#containerOf(containerId, record, true);
+    this.#containers.set(spec.replicaId, container);
+    await container.look();
+  }
+
+  async #create(spec: ReplicaSpec): Promise<string> {
+    const claim = this.placement.hold(spec.replicaId, spec);
+    if (claim === null) throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
+    const { engine, storageDir, instanceId, firewall } = this.#options;
+    const storage = storageDirOf(spec, storageDir);
+    makeOwnedFolder(storage, process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null);
+    const context = {
+      claim,
+      ...{
+        instanceId,
+        storageDir: storage,
+        cores: engine.facts.cores,
+        runtime: spec.containerRuntime === null ? undefined : this.#runtimes[spec.containerRuntime],
+        filesMax: engine.facts.filesMax,
+      },
+      nameServers: firewall?.nameServers ?? [],
+      isPublished: !engine.facts.hasReachableContainers,
+    };
+    // No app runs without the rules, whoever has flushed them.
+    if (firewall !== null) await keepFirewall(firewall);
+    const network = await this.#networks.ensure(spec);
+    const create = async (): Promise<string> =>
+      (await engine.calls.createContainer(containerSpec(spec, { ...context, network }))).id;
+    return create().catch(async (error: unknown) => {
+      // A left-over of a start that was killed between this and the next step.
+      if (engineStatus(error) !== 409) throw error;
+      const name = containerSpec(spec, { ...context, network }).name ?? "";
+      await this.#remove(name);
+      return create();
+    });
+  }
+
+  async #remove(containerId: string): Promise<void> {
+    const container = this.#options.engine.calls.getContainer(containerId);
+    await unlessStatus([404, 409], container.remove({ force: true, v: true })).catch((error: unknown) => {
+      this.#options.log.warn({ err: error, containerId }, "a container that was not started could not be removed");
+    });
+  }
+
+  #containerOf(containerId: string, record: ContainerRecord, isNew: boolean): Container {
+    const { engine, clock, log, containersDir } = this.#options;
+    assert(this.#sink !== null, "a driver is opened before it is used");
+    const { replicaId } = record;
+    return new Container({
+      ...{ containerId, record, engine, sink: this.#sink, clock, isNew, disk: this.#options.disk },
+      onEnded: () => this.placement.release(replicaId),
+      file: new ContainerFile(join(containersDir, replicaId)),
+      onFault: (error) => log.error({ err: error, replicaId }, "could not look at a container"),
+    });
+  }
+
+  /** Takes over containers of an earlier process of the platform, and removes those that it never started. */
+  async #adopt(): Promise<void> {
+    for (const { Id, Labels, State } of await this.#listed()) {
+      const record = recordInLabels(Labels);
+      if (record === null || this.#containers.has(record.replicaId)) continue;
+      if (State === "created") await this.#remove(Id);
+      else this.#containers.set(record.replicaId, this.#containerOf(Id, record, false));
+    }
+    const { containersDir } = this.#options;
+    for (const name of await readdir(containersDir)) {
+      if (!this.#containers.has(name as ReplicaId)) await rm(join(containersDir, name), { force: true });
+    }
+    const running = [...this.#containers.values()].filter((container) => !container.isEnded);
+    for (const { record } of running) this.placement.keep(record.replicaId, record.claim);
+    await Promise.all(running.map((container) => container.takeIn()));
+  }
+
+  #listed() {
+    const filters = { label: [`${labels.instance}=${this.instanceId}`, labels.replica] };
+    return this.#options.engine.calls.listContainers({ all: true, filters });
+  }
+
+  async #watchEvents(): Promise<void> {
+    const { engine } = this.#options;
+    const filters = { event: ["die", "destroy"], label: [`${labels.instance}=${this.instanceId}`] };
+    const events = (await engine.streams.getEvents({ filters })) as unknown as Readable;
+    this.#events = events;
+    const lines = createInterface({ input: events }).on("line", (line) => this.#lookAt(line));
+    const ended = once(lines, "close");
+    // A broken connection ends the lines too.
+    events.on("error", () => undefined).once("close", () => lines.close());
+    if (this.#closing.signal.aborted) events.destroy();
+    // Whatever happened before.
+    await this.#compare();
+    await ended;
+    if (!this.#closing.signal.aborted) throw new Error("the engine ended its events");
+  }
+
+  /** `event`: JSON that contains the id of a container. */
+  #lookAt(event: string): void {
+    for (const container of this.#containers.values()) {
+      if (!container.isEnded && event.includes(container.containerId)) void container.look();
+    }
+  }
+
+  async #lookAtStopping(): Promise<void> {
+    await Promise.all([...this.#containers.values()].filter((one) => one.isStopping).map((one) => one.look()));
+  }
+
+  /** Looks at containers that run as far as the platform knows and not for the engine; removes what nobody uses. */
+  async #compare(): Promise<void> {
+    await this.#lookForRuntimes();
+    const all = await this.#listed();
+    await this.#removeUnknown(all);
+    const listed = new Set(all.filter(({ State }) => State === "running").map(({ Id }) => Id));
+    const running = [...this.#containers.values()].filter((container) => !container.isEnded);
+    await Promise.all(
+      running.filter(({ containerId }) => !listed.has(containerId)).map((container) => container.look()),
+    );
+    const used = [
+      ...all.map(({ HostConfig }) => HostConfig.NetworkMode),
+      ...[...this.#starting.values()].map(({ spec }) => this.#networks.nameOf(spec)),
+    ];
+    await this.#networks.removeIdle(new Set(used));
+  }
+
+  /** Containers of starts whose outcome the engine could not say, because it was restarted for example. */
+  async #removeUnknown(listed: readonly ContainerInfo[]): Promise<void> {
+    const unknown = listed.filter(({ Labels }) => {
+      const replicaId = Labels[labels.replica] as ReplicaId;
+      return !this.#containers.has(replicaId) && !this.#starting.has(replicaId);
+    });
+    for (const { Id } of unknown) await this.#remove(Id);
+  }
+
+  async #lookForRuntimes(): Promise<void> {
+    this.#runtimes = { ...this.#runtimes, present: await runtimesOf(this.#options.engine) };
+  }
+
+  #hasRunning(): boolean {
+    return [...this.#containers.values()].some((container) => !container.isEnded);
+  }
+
+  async #keepFirewall(): Promise<void> {
+    const { firewall, log } = this.#options;
+    if (firewall === null || !(this.#hasRunning() || firewall.buildBridge !== null)) return;
+    if (await keepFirewall(firewall)) return;
+    log.warn("the rules of apps' networks were gone and are in force again");
+  }
+}

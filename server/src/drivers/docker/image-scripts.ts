@@ -1,0 +1,178 @@
+// The shell scripts of the steps of a Dockerfile, which run as root in the image. A script says why it cannot do its work in a
+// line that begins with `problemMark`, and what it found out in lines with `factMark`. Pure.
+import type { BuildPlan } from "#drivers/builder.ts";
+import { shellQuoted } from "#lib/shell-quoted.ts";
+
+/** Precedes a sentence for the app's owner that ends the build. */
+export const problemMark = "slipway-problem: ";
+/** Precedes a sentence for the app's owner that does not. */
+export const warningMark = "slipway-warning: ";
+/** Precedes a fact of the image: `name=value`. */
+export const factMark = "slipway-fact: ";
+
+/** Paths in images of apps. */
+export const imagePaths = {
+  code: "/cortex",
+  home: "/home/app",
+  storage: "/persistent-storage",
+  environment: "/opt/venv",
+  runtime: "/opt/slipway",
+  conda: "/opt/conda-packages",
+} as const;
+
+/** Where steps find the variables of the build and the machine's certificates; both are in no layer. */
+export const buildSecrets = { variables: "slipway-variables", certificates: "slipway-certificates" } as const;
+
+/** Where steps keep downloads of the project; it is in no layer. */
+export const downloadsPath = "/var/cache/slipway";
+
+const python = `${imagePaths.environment}/bin/python`;
+const problem = (text: string): string => `{ echo "${problemMark}${text}"; exit 1; }`;
+
+/** What every script begins with. */
+export const prelude = `set -e
+umask 022
+export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+[ ! -f /run/secrets/${buildSecrets.variables} ] || . /run/secrets/${buildSecrets.variables}
+`;
+
+/** Gives what a step has made for the app to its user. A later step would store changed files a second time. */
+function givenTo(user: number): string {
+  return `find ${imagePaths.code} ${imagePaths.home} ! -user ${user} -exec chown -h ${user}:${user} {} +\n`;
+}
+
+/** The account of the app's user, and its folders. */
+export function accountScript(user: number): string {
+  const { code, home, storage } = imagePaths;
+  return `${prelude}for file in passwd group; do touch /etc/$file; sed -i '/^app:/d' /etc/$file; done
+echo 'app:x:${user}:${user}:app:${home}:/bin/sh' >>/etc/passwd
+echo 'app:x:${user}:' >>/etc/group
+mkdir -p ${code} ${home} ${storage}
+chown ${user}:${user} ${code} ${home} ${storage}
+`;
+}
+
+/** An environment with the app's Python. `isOfConda`: conda has installed that Python. */
+export function environmentScript(plan: BuildPlan, isOfConda: boolean): string {
+  const { pythonVersion: version, isPythonVersionGiven: isGiven } = plan;
+  const needsPip = plan.requirements.length + plan.preBuildCommands.length + plan.shellCommands.length > 0;
+  return `${prelude}asked=${version}
+is() { [ "$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = "$2" ]; }
+find_python() {
+  for name in ${isOfConda ? `${imagePaths.conda}/bin/python` : '"python$1" python3 python'}; do
+    python=$(command -v "$name") && is "$python" "$1" && return 0
+  done
+  python=; return 1
+}
+lists() { command -v apt-get >/dev/null && { [ -n "$updated" ] || { updated=1; apt-get update -qq; }; } && [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
+add() { echo "Installing $*"; apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
+origin=image
+find_python $asked || {
+  origin=added
+  if lists python$asked; then
+    add python$asked
+    ! lists python$asked-venv || add python$asked-venv
+    find_python $asked || true
+  else
+${isGiven ? "" : replacement}    [ -n "$python" ] || {
+      seed=$(command -v python3) || { ! lists python3 || add python3; seed=$(command -v python3) || true; }
+      if [ -n "$seed" ] && ! "$seed" -c 'import ensurepip' 2>/dev/null; then ! lists python3-venv || add python3-venv; fi
+      if [ -n "$seed" ] && "$seed" -m venv /tmp/uv && /tmp/uv/bin/pip install -q --no-input uv; then
+        /tmp/uv/bin/uv python install --no-progress --install-dir /opt/python $asked || true
+        python=$(ls -d /opt/python/cpython-$asked.*/bin/python$asked 2>/dev/null | tail -n 1)
+      fi
+      rm -rf /tmp/uv
+    }
+  fi
+}
+[ -n "$python" ] || ${problem("Python $asked is neither in the base image nor among its distribution's packages, and uv cannot download it. Set pythonVersion to one that is there, choose a base image with Python $asked (baseImage), or ask the operator to set UV_PYTHON_INSTALL_MIRROR to a server that has it.")}
+"$python" -c 'import venv' 2>/dev/null || { version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ! lists python$version-venv || add python$version-venv; }
+${needsPip ? `"$python" -c 'import ensurepip' 2>/dev/null || { version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); ! lists python$version-venv || add python$version-venv; }\n` : ""}options=${needsPip ? "" : "--without-pip"}
+[ $origin = added ] || options="$options --system-site-packages"
+"$python" -m venv $options ${imagePaths.environment} || ${problem("The base image's Python cannot create a virtual environment: choose a base image whose Python has venv and ensurepip, or one without Python (baseImage).")}
+`;
+}
+
+/** The nearest newer version of the image, else of its distribution. */
+const replacement = `    for minor in 8 9 10 11 12 13 14 15; do
+      [ $minor -gt \${asked#3.} ] && find_python 3.$minor && origin=image && break
+    done
+    [ -n "$python" ] || { ! lists python3 || { add python3; ! lists python3-venv || add python3-venv; python=$(command -v python3); }; }
+    [ -z "$python" ] || echo "${warningMark}Python $asked, the default, is not in the base image: $("$python" --version) is used. Set pythonVersion to choose."
+`;
+
+/** Debian's packages. */
+export function aptScript({ aptPackages, baseImage }: BuildPlan): string {
+  const names = aptPackages.map((name) => shellQuoted(name.replace("==", "=")));
+  return `${prelude}command -v apt-get >/dev/null || ${problem(`The base image ${baseImage} has no apt-get, so what is below dependencies.apt cannot be installed. Remove it, or choose a base image that is a Debian or Ubuntu (baseImage).`)}
+apt-get update -qq
+apt-get install -y --no-install-recommends -- ${names.join(" ")}
+`;
+}
+
+/** Packages of conda, and Python from it, in a folder of their own. */
+export function condaScript({ condaPackages, pythonVersion }: BuildPlan): string {
+  const names = [`python=${pythonVersion}`, ...condaPackages].map((name) => shellQuoted(name));
+  return `${prelude}for conda in micromamba mamba conda none; do command -v $conda >/dev/null && break; done
+[ $conda != none ] || ${problem("The base image has no conda, so what is below dependencies.conda cannot be installed. Choose a base image with micromamba, mamba or conda (baseImage), or list the packages below dependencies.pip or dependencies.apt.")}
+$conda create -y -q -p ${imagePaths.conda} -c conda-forge -- ${names.join(" ")}
+`;
+}
+
+/** The app's Python packages. */
+export function packagesScript({ useUv }: BuildPlan, file: string): string {
+  const pip = `PIP_CACHE_DIR=${downloadsPath}/pip ${python} -m pip install --no-input --progress-bar off`;
+  if (!useUv) return `${prelude}echo PIP_INSTALL_STARTED\n${pip} -r ${file}\n`;
+  const options = "--no-progress --compile-bytecode --link-mode copy";
+  return `${prelude}uv=$(command -v uv) || { uv=${downloadsPath}/tools/bin/uv; [ -x $uv ] || ${pip} -q --target ${downloadsPath}/tools --only-binary :all: uv || true; }
+if [ ! -x "$uv" ]; then
+  echo "${warningMark}uv cannot be installed here; pip installs the packages instead."
+  exec env ${pip} -r ${file}
+fi
+echo UV_PIP_INSTALL_STARTED
+UV_CACHE_DIR=${downloadsPath}/uv "$uv" pip install ${options} --python ${python} -r ${file}
+`;
+}
+
+/** One command of the app, with a shell, in the app's folder. */
+export function commandScript(line: string, user: number): string {
+  return `${prelude}export PYTHONUNBUFFERED=1
+/bin/sh -c ${shellQuoted(line)}
+${givenTo(user)}`;
+}
+
+/** Compiles the runtime for the app's Python. */
+export const runtimeScript = `${prelude}${python} -I -m compileall -q ${imagePaths.runtime}\n`;
+
+/** Compiles the app's files, which speeds up the first start, and finds out the facts. It names the build, so that it always runs. */
+export function finishScript({ buildId, runtime }: BuildPlan, user: number): string {
+  return `# Build ${buildId}
+${prelude}${python} -I -m compileall -q ${imagePaths.code} >/dev/null || true
+${givenTo(user)}${python} -I -c 'import sys; print("${factMark}pythonVersion=%d.%d" % sys.version_info[:2])'
+${runtime === "custom" ? rootPathFact : ""}`;
+}
+
+/** As `process/root-path.ts` finds it out. */
+const rootPathFact = `${python} -I - <<'END'
+import importlib.metadata as found, os, re
+def is_from(name, minimum):
+    try:
+        return tuple(map(int, re.findall("[0-9]+", found.version(name))[:2])) >= minimum
+    except Exception:
+        return False
+own = ""
+form = re.compile(r"root_path|url\\.path|\\[.path.\\]|X-Forwarded-Prefix")
+if is_from("uvicorn", (0, 26)) and is_from("starlette", (0, 35)):
+    for folder, _, names in os.walk("${imagePaths.code}"):
+        for name in names:
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and os.path.isfile(path) and not own:
+                if form.search(open(path, errors="replace").read()):
+                    own = os.path.relpath(path, "${imagePaths.code}")
+    if own:
+        print(f"{own} handles paths itself, so uvicorn is not told the app's path; see docs/guides/web-apps.md.")
+    else:
+        print("uvicorn is told the app's path (UVICORN_ROOT_PATH), so that links such as those of /docs lead below it.")
+        print("${factMark}takesRootPath=true")
+END
+`;

@@ -1,0 +1,37 @@
+// Takes apart the engine's stream of a container's log. Pure.
+// Format: https://docs.docker.com/reference/api/engine/ (attach, "Stream format"), each message with its time in front.
+
+/** One write of the container, at most a line or 16 KiB of one. */
+export type LogMessage = {
+  readonly stream: "stdout" | "stderr";
+  /** As the engine writes it: UTC with nine decimals, so that the order of times is that of the texts. */
+  readonly time: string;
+  readonly bytes: Buffer;
+};
+
+const headBytes = 8;
+const space = 0x20;
+
+/** Keeps what is left of a frame until its rest arrives. */
+export class LogFrames {
+  #rest: Buffer = Buffer.alloc(0);
+
+  /** The messages that are complete with this chunk. */
+  take(chunk: Buffer): LogMessage[] {
+    const messages: LogMessage[] = [];
+    let bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    while (bytes.length >= headBytes) {
+      const end = headBytes + bytes.readUInt32BE(4);
+      if (bytes.length < end) break;
+      messages.push(messageOf(bytes[0] === 2 ? "stderr" : "stdout", bytes.subarray(headBytes, end)));
+      bytes = bytes.subarray(end);
+    }
+    this.#rest = bytes;
+    return messages;
+  }
+}
+
+function messageOf(stream: LogMessage["stream"], bytes: Buffer): LogMessage {
+  const at = bytes.indexOf(space);
+  return { stream, time: bytes.toString("latin1", 0, at), bytes: bytes.subarray(at + 1) };
+}

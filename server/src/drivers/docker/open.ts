@@ -1,0 +1,172 @@
+// Opens the Docker driver: replicas and builds run as containers of an engine on this machine.
+import { realpath } from "node:fs/promises";
+import { join } from "node:path";
+import { appFields } from "@slipway/contract/app-fields.ts";
+import { isInstalled, letAppsCall, machineNameServers, type Reachable } from "#drivers/app-firewall-machine.ts";
+import { installationOf, type Firewall } from "#drivers/app-firewall.ts";
+import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
+import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
+import { projectUser } from "#drivers/project-user.ts";
+import { CannotStart } from "#lib/cannot-start.ts";
+import type { Secret } from "#lib/secret.ts";
+import { buildLimits } from "#drivers/process/cgroup.ts";
+import { bridges, defaultBridge } from "./app-networks.ts";
+import { DockerBuilder } from "./builder.ts";
+import { findClient } from "./docker-client.ts";
+import { DockerDriver } from "./driver.ts";
+import { connectEngine, type Engine } from "./engine.ts";
+
+const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
+
+/** Settings of the Docker driver. */
+export type DockerDriverConfig = DiskConfig &
+  Reachable & {
+    readonly appNetwork: {
+      readonly mode: "auto" | "own" | "shared";
+      readonly allowed: readonly string[];
+      readonly nameServers: readonly string[];
+    };
+    readonly docker: {
+      /** The engine's socket, `unix:///…`. */
+      readonly host: string;
+      /** Where images are pushed; null: they stay in the engine. */
+      readonly registry: { readonly name: string; readonly auth: Secret | null } | null;
+      readonly cacheBytes: number;
+      /** The OCI runtimes for containerRuntime. */
+      readonly runtimes: { readonly v1: string; readonly v2: string };
+      readonly areBuildsClosed: boolean;
+    };
+    readonly toolEnvironment: Readonly<Record<string, string>>;
+    readonly buildTimeoutSeconds: number;
+    readonly paths: { readonly storageDir: string; readonly buildsDir: string; readonly containersDir: string };
+  };
+
+const socketForm = /^unix:\/\/(\/.+)$/;
+const cacheHoursMax = 24 * 14;
+/** An engine of this machine that works answers at once, and its registry a little later. */
+const askWaitMs = 10_000;
+
+/** Throws `CannotStart` when no engine answers, or it cannot do what the settings ask for. */
+export async function openDockerDriver(
+  config: DockerDriverConfig,
+  { instanceId, log, lifecycle, clock, placement }: DriverPartsWithPools,
+): Promise<OpenedDriver> {
+  const engine = await connect(config.docker.host);
+  const installation = installationOf(await realpath(config.dataDir));
+  const firewall = await openFirewall(config, { engine, installation });
+  if (firewall !== null && !config.docker.areBuildsClosed)
+    log.warn("builds of images can reach the services of this machine: SLIPWAY_DOCKER_BUILD_NETWORK is open");
+  if (firewall === null)
+    log.warn("apps can reach the services of this machine: its firewall rules are set only as root, with nft");
+  const disk = await openDisk(config, false, { log, lifecycle, clock });
+  const { storageDir, buildsDir, containersDir } = config.paths;
+  const driver = new DockerDriver({
+    ...{ instanceId, engine, installation, containersDir, storageDir, firewall, disk, placement, clock, log },
+    runtimes: config.docker.runtimes,
+  });
+  const { toolEnvironment, buildTimeoutSeconds, docker } = config;
+  const builder = new DockerBuilder({
+    ...{ instanceId, engine, buildsDir, runtimeDir, toolEnvironment, registry: docker.registry },
+    engineEnvironment: { DOCKER_HOST: docker.host },
+    userOf: (projectId) => (process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0)),
+    buildTimeoutMs: buildTimeoutSeconds * 1000,
+    firewall: firewall?.buildBridge ? firewall : null,
+    limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits, clock, log } : null,
+    cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
+    refusal: () => disk.buildRefusal(),
+  });
+  log.info({ engine: engine.facts.version }, "apps run in containers, each app in a network of its own");
+  return { driver, builder, disk, onListening: (port) => letAppsCall(firewall, { config, port, log }) };
+}
+
+/**
+ * Why an installation does not begin with this driver where nobody has chosen one, in a part of a sentence; null: it does.
+ * `baseImage`: of apps that name none.
+ */
+export async function dockerObstacle(
+  config: DockerDriverConfig,
+  baseImage: string = appFields.baseImage.default,
+): Promise<string | null> {
+  const { docker, toolEnvironment, paths, appNetwork } = config;
+  const socketPath = socketForm.exec(docker.host)?.[1];
+  if (socketPath === undefined) return `${docker.host} (SLIPWAY_DOCKER_HOST) is not a socket of this machine`;
+  const engine = await connectEngine(socketPath, askWaitMs).catch(codeOf);
+  if (typeof engine === "string") return `no Docker engine answers at ${socketPath} (${engine})`;
+  const client = await findClient({ PATH: toolEnvironment["PATH"] ?? "", HOME: paths.buildsDir });
+  if (!client.ok) return `a Docker engine answers, but no image can be built: ${client.reason}`;
+  const image = engine.calls.getImage(baseImage);
+  const isThere = await image
+    .inspect()
+    .catch(() => image.distribution())
+    .catch(codeOf);
+  if (typeof isThere === "string")
+    return `a Docker engine answers, but neither it nor its registry has the usual base image ${baseImage} (${isThere})`;
+  // Elsewhere processes have no networks of their own either.
+  const isNeeded = appNetwork.mode === "own" || (appNetwork.mode === "auto" && mayFilter());
+  if (!isNeeded || canFilter(engine)) return null;
+  return "a Docker engine answers, but the firewall rules for networks of apps cannot be set for it";
+}
+
+/** Whether this process may set firewall rules of the machine. */
+function mayFilter(): boolean {
+  return process.getuid?.() === 0 && isInstalled("nft");
+}
+
+function canFilter({ facts }: Engine): boolean {
+  return mayFilter() && facts.hasReachableContainers;
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? (error as Error).message;
+}
+
+async function connect(host: string): Promise<Engine> {
+  const socketPath = socketForm.exec(host)?.[1];
+  if (socketPath === undefined) {
+    throw new CannotStart(
+      `SLIPWAY_DOCKER_HOST is ${host}, but replicas share folders with the platform: use an engine of this machine, unix:///path/of/its/socket.`,
+    );
+  }
+  return connectEngine(socketPath).catch((error: unknown) => {
+    throw new CannotStart(
+      `The driver is docker (SLIPWAY_DRIVER), but no Docker engine answers at ${socketPath} (${codeOf(error)}). Start it (systemctl start docker), let the platform's user use it (group docker), or set SLIPWAY_DOCKER_HOST.`,
+      { cause: error },
+    );
+  });
+}
+
+/** True where the engine's files and cgroups are the platform's to read and write. */
+function canLimit({ facts }: Engine): boolean {
+  return process.getuid?.() === 0 && facts.hasReachableContainers;
+}
+
+/** Null where the rules cannot be set. */
+async function openFirewall(
+  { appNetwork, docker }: DockerDriverConfig,
+  { engine, installation }: { readonly engine: Engine; readonly installation: string },
+): Promise<Firewall | null> {
+  const { mode, allowed, nameServers } = appNetwork;
+  const canSet = canFilter(engine);
+  if (mode === "own" && !canSet) {
+    throw new CannotStart(
+      "SLIPWAY_APP_NETWORK is own, but the firewall rules for it need root, the program nft, and an engine on this machine. Fix that, or set it to auto.",
+    );
+  }
+  if (docker.areBuildsClosed && (mode === "shared" || !canSet)) {
+    throw new CannotStart(
+      "SLIPWAY_DOCKER_BUILD_NETWORK is closed, but the firewall rules for it need root, the program nft, an engine on this machine, and a SLIPWAY_APP_NETWORK other than shared. Fix that, or set it to open.",
+    );
+  }
+  if (mode === "shared" || !canSet) return null;
+  const servers = nameServers.length > 0 ? nameServers : await machineNameServers();
+  const buildBridge = docker.areBuildsClosed ? await defaultBridge(engine) : null;
+  return {
+    installation,
+    links: bridges,
+    allowed,
+    nameServers: servers,
+    egress: new Map(),
+    buildBridge,
+    platform: null,
+  };
+}

@@ -1,0 +1,45 @@
+// Why the engine did not start a container, in a sentence for the app's owner.
+import { buildAgain } from "@slipway/contract/advice.ts";
+import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
+import { engineStatus } from "./engine.ts";
+
+/** `error`: of creating or starting the container. */
+export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
+  if (error instanceof StartRefused) return error;
+  const text = error instanceof Error ? error.message : String(error);
+  const program = spec.entrypoint[0] ?? "the image's start command";
+  const options = { cause: error };
+  if (engineStatus(error) === null)
+    return new StartRefused("The Docker engine does not answer. The operator has to check it.", {
+      ...options,
+      kind: "no_capacity",
+    });
+  if (/no such image/i.test(text))
+    return new StartRefused(`The image of the build is no longer on this machine: ${buildAgain}.`, {
+      ...options,
+      kind: "image",
+    });
+  // An engine that is starting lacks other files.
+  if (/exec: .*(?:executable file not found|no such file or directory)/.test(text))
+    return new StartRefused(
+      `The start command was not found: ${program}. Correct the entrypoint, or add the package that has the command to the dependencies.`,
+      options,
+    );
+  if (/exec: .*permission denied/.test(text))
+    return new StartRefused(
+      `The start command cannot be executed: ${program}. Make the file executable (git update-index --chmod=+x), or start it with its interpreter.`,
+      options,
+    );
+  if (/no command specified/i.test(text))
+    return new StartRefused("The image has no start command: set entrypoint, or CMD in the Dockerfile.", options);
+  // While it starts or ends, for example.
+  if ((engineStatus(error) ?? 0) >= 500 && !text.includes("OCI runtime"))
+    return new StartRefused("The Docker engine has a problem of its own; the platform's log says which.", {
+      ...options,
+      kind: "no_capacity",
+    });
+  return new StartRefused(
+    "The Docker engine refused to start the replica; the platform's log has the reason.",
+    options,
+  );
+}

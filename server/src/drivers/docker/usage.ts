@@ -1,0 +1,27 @@
+// Measures what containers use, by the engine's statistics.
+import type { ContainerStats } from "dockerode";
+import type { ReplicaUsage } from "#drivers/driver.ts";
+import { unlessStatus, type Engine } from "./engine.ts";
+
+/** Usage of each container that runs. */
+export async function measureContainers<Key>(
+  engine: Engine,
+  containers: ReadonlyMap<Key, string>,
+): Promise<Map<Key, ReplicaUsage>> {
+  const usage = new Map<Key, ReplicaUsage>();
+  await Promise.all(
+    [...containers].map(async ([key, containerId]) => {
+      const asked = { stream: false, "one-shot": true } as const;
+      const stats = await unlessStatus([404, 409], engine.calls.getContainer(containerId).stats(asked));
+      // A container that has just exited has none.
+      if (stats?.memory_stats.usage !== undefined) usage.set(key, usageIn(stats));
+    }),
+  );
+  return usage;
+}
+
+function usageIn({ cpu_stats, memory_stats }: ContainerStats): ReplicaUsage {
+  const { usage, stats } = memory_stats;
+  const reclaimable = stats.total_inactive_file ?? stats.inactive_file ?? 0;
+  return { cpuSeconds: cpu_stats.cpu_usage.total_usage / 1e9, memoryBytes: Math.max(0, usage - reclaimable) };
+}

@@ -1,0 +1,53 @@
+// What apps may reach outside the platform, as their setting egressCidrs narrows it: whether a driver can keep to it, and why not.
+// Pure; the rules are those of `app-firewall.ts`.
+import { changeField } from "@slipway/contract/advice.ts";
+import { metadataRanges, privateRanges } from "./app-firewall.ts";
+
+/** Whether the driver can limit what one app may reach. */
+export type Egress =
+  /** `allowed`: private ranges that apps may reach. */
+  | { readonly canLimit: true; readonly allowed: readonly string[] }
+  /** `reason` ends a sentence. */
+  | { readonly canLimit: false; readonly reason: string };
+
+/** Why the setting cannot have its effect here, in a sentence; null: it can. */
+export function egressRefusal(egress: Egress, cidrs: readonly string[] | null | undefined): string | null {
+  if (cidrs === null || cidrs === undefined) return null;
+  if (!egress.canLimit) {
+    return `egressCidrs is set, but what an app reaches cannot be limited here: ${egress.reason}. Leave it out (${changeField}), or ask the operator for networks of apps (docs/guides/isolation.md).`;
+  }
+  for (const cidr of cidrs) {
+    const reason = whyClosed(cidr, egress.allowed);
+    if (reason !== null) return `egressCidrs has "${cidr}", but ${reason}.`;
+  }
+  return null;
+}
+
+/** Why a replica must not be started: it would reach what its settings close. */
+export function unlimitedRefusal(
+  egress: Egress,
+  spec: { readonly egressCidrs: readonly string[] | null },
+): string | null {
+  return egress.canLimit ? null : egressRefusal(egress, spec.egressCidrs);
+}
+
+function whyClosed(cidr: string, allowed: readonly string[]): string | null {
+  if (cidr.includes(":")) return "apps have only IPv4 here";
+  if (metadataRanges.some((range) => isWithin(cidr, range))) return "that is closed to all apps";
+  const isPrivate = privateRanges.some((range) => isWithin(cidr, range));
+  if (!isPrivate || allowed.some((range) => isWithin(range, cidr) || isWithin(cidr, range))) return null;
+  const open = allowed.length === 0 ? "none" : `only ${allowed.join(", ")}`;
+  return `of private networks, apps may reach ${open} here (SLIPWAY_APP_NETWORK_ALLOW)`;
+}
+
+/** Of IPv4 ranges; a single address is a range too. */
+function isWithin(range: string, other: string): boolean {
+  const [[start, bits], [otherStart, otherBits]] = [readCidr(range), readCidr(other)];
+  const size = 2 ** (32 - otherBits);
+  return bits >= otherBits && Math.floor(start / size) === Math.floor(otherStart / size);
+}
+
+function readCidr(range: string): [start: number, bits: number] {
+  const [address = "", bits = "32"] = range.split("/");
+  return [address.split(".").reduce((sum, byte) => sum * 256 + Number(byte), 0), Number(bits)];
+}

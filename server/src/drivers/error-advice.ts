@@ -1,0 +1,46 @@
+// Says what an app's owner can do about the error that ended a Python program. Pure.
+
+/** Packages whose modules have another name. */
+const packagesOf = namesIn(`
+  attr=attrs bs4=beautifulsoup4 Crypto=pycryptodome cv2=opencv-python-headless dateutil=python-dateutil
+  docx=python-docx dotenv=python-dotenv fitz=pymupdf git=gitpython jwt=pyjwt PIL=pillow
+  psycopg2=psycopg2-binary skimage=scikit-image sklearn=scikit-learn yaml=pyyaml`);
+
+/** Debian packages of libraries that Python packages load. */
+const librariesOf = namesIn(`
+  libGL.so.1=libgl1 libglib-2.0.so.0=libglib2.0-0 libgomp.so.1=libgomp1 libgthread-2.0.so.0=libglib2.0-0
+  libpq.so.5=libpq5 libsndfile.so.1=libsndfile1 libSM.so.6=libsm6 libXext.so.6=libxext6`);
+
+/** Who installs a system package, as the end of a sentence. */
+export type SystemAdvice = (what: string) => string;
+
+/** What to do about `line`, such as `ModuleNotFoundError: No module named 'x'`; empty: nothing is known. */
+export function errorAdvice(line: string, systemAdvice: SystemAdvice = systemPackage): string {
+  const module = /^ModuleNotFoundError: No module named '([\w-]+)/.exec(line)?.[1];
+  if (module !== undefined) {
+    const name = packagesOf.get(module) ?? module.replaceAll("_", "-");
+    return `Add its package to the app's TOML file: ${name} = "latest" below [cerebrium.dependencies.pip]. A module of your own must be a file in the app's folder (gitPath).`;
+  }
+  const library = /^(?:ImportError|OSError): (lib[\w+.-]+\.so[.\d]*): cannot open shared object file/.exec(line)?.[1];
+  if (library !== undefined) {
+    return `A system library is missing: ${systemAdvice(`the Debian package ${librariesOf.get(library) ?? "with it"}`)}`;
+  }
+  const variable = /^KeyError: '([A-Z][A-Z0-9_]*)'/.exec(line)?.[1];
+  if (variable === undefined) return "";
+  return `If ${variable} is an environment variable, add it to the secrets of the app or the project.`;
+}
+
+/** With the process driver. */
+export function systemPackage(what: string): string {
+  return `ask the operator to install ${what} on the machine (the process driver does not install what is below [cerebrium.dependencies.apt]; the docker driver does: SLIPWAY_DRIVER=docker).`;
+}
+
+/** With a driver that builds images. */
+export function toApt(what: string): string {
+  return `add ${what} below [cerebrium.dependencies.apt] in the app's TOML file.`;
+}
+
+/** `a=b c=d` as a table, with any white space between. */
+export function namesIn(text: string): ReadonlyMap<string, string> {
+  return new Map(text.matchAll(/(\S+?)=(\S+)/g).map(([, name = "", value = ""]) => [name, value]));
+}

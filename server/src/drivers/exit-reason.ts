@@ -1,0 +1,95 @@
+// Explains in a sentence for the app's owner how a replica exited. Pure.
+import { constants } from "node:os";
+import { errorAdvice, type SystemAdvice } from "./error-advice.ts";
+
+export type ExitFacts = {
+  /** As a shell reports it: 128 + n after signal n; null when the shell died too early to report it. */
+  readonly exitCode: number | null;
+  /** The runtime's error message when it failed to become ready. */
+  readonly startError: string | null;
+  /** The last line of standard error. */
+  readonly lastErrorLine: string | null;
+  /** Why the platform killed it when no caller asked for that; null otherwise. */
+  readonly endReason: string | null;
+  /** What the platform asked of it. */
+  readonly asked: "not" | "stopped" | "killed";
+  /** Whose memory limit made the kernel kill a process: the replica's, or the machine's. */
+  readonly memoryRanOut: "no" | "own" | "machine";
+  /** The replica's memory limit; null when unknown. */
+  readonly memoryGb: number | null;
+  /** The program of the start command. */
+  readonly program: string;
+  /** Default: that of the process driver. */
+  readonly systemAdvice?: SystemAdvice;
+};
+
+export type ExitSummary = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
+
+/** Exit code, signal and sentence. */
+export function exitSummary(facts: ExitFacts): ExitSummary {
+  const signal = facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
+  if (facts.endReason !== null) return { exitCode: null, signal: "SIGKILL", reason: facts.endReason };
+  if (facts.asked === "killed")
+    return {
+      exitCode: null,
+      signal: "SIGKILL",
+      reason: "The replica did not stop in time and was stopped by force.",
+    };
+  // The kernel may have killed the shell together with the app.
+  if (facts.exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
+    return { exitCode: null, signal: "SIGKILL", reason: memoryReason(facts) };
+  if (facts.exitCode === null)
+    return {
+      exitCode: null,
+      signal: null,
+      reason: "The replica was killed from outside the platform, or together with the machine.",
+    };
+  if (signal !== null) return { exitCode: null, signal, reason: signalReason(facts, signal) };
+  return { exitCode: facts.exitCode, signal: null, reason: codeReason(facts, facts.exitCode) };
+}
+
+function signalReason(facts: ExitFacts, signal: string): string {
+  if (facts.asked === "stopped") return "The replica was stopped.";
+  if (signal !== "SIGKILL") return `The app was ended by ${signal}${detail(facts)}`;
+  if (facts.memoryRanOut !== "no") return memoryReason(facts);
+  return "The app was killed (SIGKILL), but not by the platform.";
+}
+
+function memoryReason({ memoryRanOut, memoryGb }: ExitFacts): string {
+  if (memoryRanOut !== "own") return "The app was killed by the kernel because the machine ran out of memory.";
+  const max = memoryGb === null ? "the memory that it may use" : `its memory of ${memoryGb} GB`;
+  return `The app was killed by the kernel because it used up ${max}; raise memory or make the app use less.`;
+}
+
+function codeReason(facts: ExitFacts, exitCode: number): string {
+  if (facts.startError !== null) return `The app ended with exit code ${exitCode}${detail(facts)}`;
+  if (facts.asked === "stopped")
+    return exitCode === 0
+      ? "The replica was stopped."
+      : `The replica was stopped; it ended with exit code ${exitCode}.`;
+  if (exitCode === 127)
+    return `The start command was not found: ${facts.program}. Correct the entrypoint, or add the package that has the command to the dependencies.`;
+  if (exitCode === 126)
+    return `The start command cannot be executed: ${facts.program}. Make the file executable (git update-index --chmod=+x), or start it with its interpreter.`;
+  if (exitCode === 0)
+    return "The app exited on its own (exit code 0); its start command must keep running to answer calls.";
+  return `The app ended with exit code ${exitCode}${detail(facts)}`;
+}
+
+/** The error that ended it, if the app printed one, and what to do about it: `: ImportError: No module named x. Add …` */
+function detail(facts: ExitFacts): string {
+  const line = facts.startError ?? errorLine(facts.lastErrorLine ?? "");
+  const text = (line ?? "").trim().replace(/\.$/, "");
+  const advice = errorAdvice(text, facts.systemAdvice);
+  return text === "" ? "." : `: ${text}.${advice === "" ? "" : ` ${advice}`}`;
+}
+
+/** Accepts only lines that look like the end of a traceback; other last output could be anything. */
+function errorLine(line: string): string | null {
+  return /^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning)(:|$)/.test(line) ? line.slice(0, 500) : null;
+}
+
+function signalName(number: number): string {
+  const found = Object.entries(constants.signals).find(([, value]) => value === number);
+  return found?.[0] ?? `signal ${number}`;
+}

@@ -1,0 +1,89 @@
+// Says why an app fits into no pool, and what would fit; and what it asks for that no pool can give it alone. Pure.
+import { changeField, missingCompute } from "@slipway/contract/advice.ts";
+import { computeOf, couldFit, gpusOf, isAllowed, offers, type PoolWish } from "./choose-pool.ts";
+import type { Pool, PoolRequest } from "./pool.ts";
+
+/** What is known of an app's wish; absent: not yet, so that it refuses nothing. */
+export type PartialWish = {
+  readonly compute?: readonly string[] | undefined;
+  readonly gpuCount?: number | undefined;
+  readonly cpu?: number | undefined;
+  readonly memory?: number | undefined;
+  readonly provider?: string | null | undefined;
+  readonly region?: string | null | undefined;
+  readonly computeTier?: string | undefined;
+};
+
+/** The wish of a replica with these settings. `present`: the types to try where none is known yet. */
+export function wishOf(settings: PartialWish, present: readonly string[] = []): PoolWish {
+  const { compute = present, cpu = 0, memory = 0, provider = null, region = null } = settings;
+  return compute.map((type) => ({
+    ...{ compute: type, cpuCores: cpu, memoryGb: memory, provider, region },
+    gpuCount: type === "CPU" ? 0 : (settings.gpuCount ?? 1),
+    tier: settings.computeTier ?? "interruptible",
+  }));
+}
+
+/** Why no pool could ever have such a replica, in a sentence that says what would fit; null: one could. */
+export function whyNever(pools: readonly Pool[], settings: PartialWish): string | null {
+  const present = computeOf(pools);
+  const wish = wishOf(settings, present);
+  const [first] = wish;
+  if (first === undefined || wish.some((request) => pools.some((pool) => couldFit(pool, request)))) return null;
+  const types = wish.map(({ compute }) => compute);
+  const withType = pools.filter((pool) => types.some((type) => offers(pool, type)));
+  if (withType.length === 0) return missingCompute(types, present);
+  const allowed = withType.filter((pool) => isAllowed(pool, first));
+  const isGpu = types.some((type) => type !== "CPU");
+  if (allowed.length === 0) return whyNotThere(withType, { ...first, types });
+  const largest = allowed.map((pool) => sizeOf(pool, types, isGpu));
+  const asked = sizeText({ cores: first.cpuCores, memoryGb: first.memoryGb, gpus: isGpu ? first.gpuCount : null });
+  const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
+  return `A replica of the app needs ${asked} on ${types.join(" or ")}, but the platform has at most ${largest.join(", or ")} in one place. Request less: ${fields} (${changeField}), or hardware in the TOML file.`;
+}
+
+/** What the app asks for that is only shared here, in sentences for the build log. */
+export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): string[] {
+  const fitting = pools.filter((pool) => wishOf(settings).some((request) => couldFit(pool, request)));
+  if (fitting.length === 0) return [];
+  const cores = Math.max(...fitting.map((pool) => pool.cores));
+  const memoryGb = Math.max(...fitting.map((pool) => pool.memoryGb));
+  const { cpu = 0, memory = 0 } = settings;
+  return [
+    ...(cpu > cores ? [`cpu is ${cpu}, but apps have only ${cores} cores here, which they share.`] : []),
+    ...(memory > memoryGb
+      ? [
+          `memory is ${memory} GB, but apps have only ${memoryGb} GB here, which they share; a replica that needs more is ended.`,
+        ]
+      : []),
+  ];
+}
+
+function whyNotThere(
+  pools: readonly Pool[],
+  { types, provider, region, tier }: Pick<PoolRequest, "provider" | "region" | "tier"> & { readonly types: string[] },
+): string {
+  const where = [
+    ...(provider === null ? [] : [`provider ${provider}`]),
+    ...(region === null ? [] : [`region ${region}`]),
+    ...(tier === "protected" ? ["computeTier protected"] : []),
+  ];
+  const there = pools.map((pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`);
+  return `The app requests compute ${types.join(" or ")} with ${where.join(", ")}, but the platform has it only with ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out (${changeField}).`;
+}
+
+type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };
+
+function sizeOf(pool: Pool, types: readonly string[], isGpu: boolean): string {
+  const gpus = isGpu ? Math.max(...types.map((type) => gpusOf(pool, type).length)) : null;
+  return sizeText({ cores: pool.cores * pool.overcommit, memoryGb: pool.memoryGb * pool.overcommit, gpus });
+}
+
+function sizeText({ cores, memoryGb, gpus }: Size): string {
+  const cards = gpus === null ? "" : `${gpus} GPU${gpus === 1 ? "" : "s"}, `;
+  return `${cards}${rounded(cores)} cores and ${rounded(memoryGb)} GB`;
+}
+
+function rounded(amount: number): number {
+  return Math.round(amount * 1000) / 1000;
+}

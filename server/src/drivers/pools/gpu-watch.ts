@@ -1,0 +1,111 @@
+// Finds the GPUs of this machine with nvidia-smi, at the start and then periodically, and measures their use. A card that stops
+// answering is kept in mind as unusable, and used again when it is back.
+import { access, constants } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "#lib/clock.ts";
+import { runCommand } from "#lib/command.ts";
+import type { Log } from "#lib/log.ts";
+import { cardArguments, readCards, type SeenCard, type SeenCards } from "./nvidia-smi.ts";
+import type { Gpu, GpuUse } from "./pool.ts";
+
+export type GpuWatchParts = {
+  /** The program is found through its PATH. */
+  readonly toolEnvironment: Readonly<Record<string, string>>;
+  readonly clock: Clock;
+  readonly log: Log;
+};
+
+/** Also how often their use is measured. */
+export const lookEveryGpuMs = 10_000;
+/** Without persistence mode, the driver loads first. */
+const lookMsMax = 20_000;
+const linesMax = 1_000;
+
+/** The GPUs of this machine; one per platform. */
+export class GpuWatch {
+  readonly #parts: GpuWatchParts;
+  /** Every card that was ever seen, in the order of first sight. */
+  readonly #cards = new Map<string, SeenCard>();
+  readonly #lost = new Set<string>();
+  #use = new Map<string, GpuUse>();
+  /** The last failure, or model of no type, that was logged. */
+  #said = "";
+
+  constructor(parts: GpuWatchParts) {
+    this.#parts = parts;
+  }
+
+  /** The cards that apps can ask for. */
+  get gpus(): readonly Gpu[] {
+    return [...this.#cards.values()].flatMap(({ id, compute, memoryGb }) =>
+      compute === null ? [] : [{ id, compute, memoryGb, isUsable: !this.#lost.has(id) }],
+    );
+  }
+
+  /** By the ids of the cards. */
+  get use(): ReadonlyMap<string, GpuUse> {
+    return this.#use;
+  }
+
+  /** Looks once, for 20 seconds at most. Keeps what is known when the program fails. */
+  async look(signal: AbortSignal): Promise<void> {
+    const program = await this.#find();
+    if (program === null) return;
+    const lines: string[] = [];
+    const end = await runCommand({
+      ...{ command: [program, ...cardArguments], cwd: "/", signal, timeoutMs: lookMsMax, clock: this.#parts.clock },
+      environment: { ...this.#parts.toolEnvironment, LC_ALL: "C" },
+      onLine: (_stream, text) => lines.length < linesMax && lines.push(text),
+    });
+    if (end.kind === "aborted") return;
+    const reason = end.kind === "not_started" ? end.reason : `nvidia-smi did not answer (${end.kind})`;
+    this.#note(end.kind === "exited" ? readCards(lines, end.exitCode) : { kind: "failed", reason, lost: [] });
+  }
+
+  async #find(): Promise<string | null> {
+    for (const folder of (this.#parts.toolEnvironment["PATH"] ?? "").split(":").filter(Boolean)) {
+      const path = join(folder, "nvidia-smi");
+      const isThere = await access(path, constants.X_OK).then(
+        () => true,
+        () => false,
+      );
+      if (isThere) return path;
+    }
+    return null;
+  }
+
+  #note(seen: SeenCards): void {
+    const cards = seen.kind === "seen" ? seen.cards : [];
+    if (seen.kind === "seen") {
+      this.#use = new Map(cards.flatMap(({ id, use }) => (use === null ? [] : [[id, use] as const])));
+    } else this.#say(seen.reason, "GPUs cannot be looked at; what is known of them stays");
+    for (const card of cards) {
+      const { id, name, compute } = card;
+      if (!this.#cards.has(id)) {
+        this.#parts.log.info({ id, name, compute }, "a GPU was found");
+        if (compute === null) this.#say(name, "this GPU is of no compute type, so that no app can ask for it");
+      }
+      this.#cards.set(id, card);
+    }
+    const answering = new Set(cards.map(({ id }) => id));
+    for (const { id, busId } of this.#cards.values()) {
+      const isGone = seen.kind === "seen" ? !answering.has(id) : this.#lost.has(id);
+      this.#mark(id, isGone || seen.lost.includes(busId));
+    }
+  }
+
+  #mark(id: string, isLost: boolean): void {
+    if (isLost === this.#lost.has(id)) return;
+    const { log } = this.#parts;
+    if (isLost) log.error({ id }, "a GPU does not answer: no replica gets it until it does");
+    else log.info({ id }, "a GPU answers again");
+    if (isLost) this.#lost.add(id);
+    else this.#lost.delete(id);
+  }
+
+  /** Once, not at every look. */
+  #say(reason: string, text: string): void {
+    if (this.#said !== reason) this.#parts.log.warn({ reason }, text);
+    this.#said = reason;
+  }
+}

@@ -1,0 +1,98 @@
+// Reads what nvidia-smi prints about the cards of this machine, in the formats of its versions so far. Pure.
+import type { ComputeType } from "@slipway/contract/app-choices.ts";
+import type { GpuUse } from "./pool.ts";
+
+/** A card that answers. */
+export type SeenCard = {
+  /** `GPU-` and its UUID. */
+  readonly id: string;
+  readonly name: string;
+  /** Null: not one of the types that apps can ask for. */
+  readonly compute: ComputeType | null;
+  readonly memoryGb: number;
+  readonly busId: string;
+  /** Null: it cannot be measured now. */
+  readonly use: GpuUse | null;
+};
+
+/** `lost`: bus ids of cards that do not answer. `failed`: nothing is known about any other card. */
+export type SeenCards =
+  | { readonly kind: "seen"; readonly cards: readonly SeenCard[]; readonly lost: readonly string[] }
+  | { readonly kind: "failed"; readonly reason: string; readonly lost: readonly string[] };
+
+const fields = ["uuid", "name", "pci.bus_id", "memory.total", "memory.used", "utilization.gpu"];
+
+/** The arguments of the question that `readCards` reads the answer of. */
+export const cardArguments = [`--query-gpu=${fields.join(",")}`, "--format=csv,noheader,nounits"] as const;
+
+/** No card, or no driver that could find any. */
+const noCards =
+  /No devices were found|couldn't communicate with the NVIDIA driver|NVML: (?:Driver Not Loaded|Unknown)/i;
+const lostCard = /Unable to determine the device handle for GPU ?([0-9A-Fa-f:.]+)/;
+const cardId = /^GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const shownLengthMax = 200;
+
+/** What the program printed, and how it ended. A row that lacks a card's memory is of a card that does not answer. */
+export function readCards(lines: readonly string[], exitCode: number): SeenCards {
+  const rows = lines.map((line) => line.split(",").map((part) => part.trim())).filter(([id = ""]) => cardId.test(id));
+  const read = rows.map((row) => readRow(row));
+  const cards = read.filter((card) => card.memoryGb > 0);
+  const broken = read.filter((card) => card.memoryGb === 0).map(({ busId }) => busId);
+  const named = lines.flatMap((line) => lostCard.exec(line)?.[1] ?? []).map(plainBusId);
+  const lost = [...broken, ...named];
+  if (rows.length > 0 || (named.length === 0 && noCards.test(lines.join("\n")))) return { kind: "seen", cards, lost };
+  if (exitCode === 0 && lines.every((line) => line.trim() === "")) return { kind: "seen", cards, lost };
+  const said = lines.find((line) => line.trim() !== "") ?? `it exited with code ${exitCode}`;
+  return { kind: "failed", reason: said.trim().slice(0, shownLengthMax), lost };
+}
+
+/** In the order of `fields`. */
+function readRow([
+  id = "",
+  name = "",
+  busId = "",
+  total = "",
+  used = "",
+  utilization = "",
+]: readonly string[]): SeenCard {
+  const totalMib = numberOf(total) ?? 0;
+  const usedMib = numberOf(used);
+  const percent = numberOf(utilization);
+  return {
+    ...{ id, name, busId: plainBusId(busId), memoryGb: Math.round(totalMib * 1.048576) / 1000 },
+    compute: typeOf(name, totalMib),
+    // Utilization is [N/A] in MIG mode.
+    use: usedMib === null ? null : { memoryBytes: usedMib * 1_048_576, utilization: (percent ?? 0) / 100 },
+  };
+}
+
+/** Null for `[N/A]`, `[Not Supported]`, `[GPU is lost]`, `[Unknown Error]` and the like. */
+function numberOf(text: string): number | null {
+  return /^\d+(?:\.\d+)?$/.test(text) ? Number(text) : null;
+}
+
+/** The domain has four or eight digits, depending on who prints it. */
+function plainBusId(text: string): string {
+  const [domain = "", ...rest] = text
+    .toLowerCase()
+    .replace(/[:.]+$/, "")
+    .split(":");
+  return [domain.slice(-4), ...rest].join(":");
+}
+
+/** From the names that drivers report. The first that matches counts. */
+const models: readonly (readonly [RegExp, ComputeType])[] = [
+  [/\bT4\b/, "TURING_T4"],
+  [/\bL40S?\b/, "ADA_L40"],
+  [/\bL4\b/, "ADA_L4"],
+  [/\bA10G?\b/, "AMPERE_A10"],
+  [/\bH100\b/, "HOPPER_H100"],
+  [/\bH200\b/, "HOPPER_H200"],
+  [/\bB200\b/, "BLACKWELL_B200"],
+  [/\bRTX PRO 6000\b.*\bBlackwell\b/, "BLACKWELL_RTX6000"],
+];
+
+function typeOf(name: string, totalMib: number): ComputeType | null {
+  if (/\bA100\b/.test(name)) return totalMib > 50_000 ? "AMPERE_A100_80GB" : "AMPERE_A100_40GB";
+  return models.find(([form]) => form.test(name))?.[1] ?? null;
+}

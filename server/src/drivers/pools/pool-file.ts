@@ -1,0 +1,103 @@
+// Reads the file of pools (SLIPWAY_POOLS_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
+// misread pool must not silently have no effect. Pure.
+import { computeTypes } from "@slipway/contract/app-choices.ts";
+import { operatorFileRefused, parseFile, refuseUnknown, tableOf, type Table } from "#lib/operator-file.ts";
+import { anyRegion, type Pool } from "./pool.ts";
+
+/** GPUs of one type, as the file lists them. */
+export type ListedGpus = { readonly compute: string; readonly count: number; readonly memoryGb: number };
+
+/** A pool as the file has it: which cards its GPUs are is found out on the machine. */
+export type ListedPool = Omit<Pool, "gpus"> & { readonly gpus: readonly ListedGpus[] };
+
+const poolsMax = 100;
+const namesAllowed = "1 to 63 letters, digits, dashes and underscores";
+const nameForm = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+const tiers = ["protected", "interruptible"] as const;
+const gpuTypes = computeTypes.filter((type) => type !== "CPU");
+const poolFields = ["name", "provider", "region", "tier", "cpu_apps", "cores", "memory_gb", "overcommit", "gpus"];
+const gpuFields = ["compute", "count", "memory_gb"];
+
+/** The pools in `text`; `providers`: the platform's. Throws `OperatorFileRefused`. */
+export function readPoolFile(text: string, providers: readonly string[]): ListedPool[] {
+  const root = parseFile(text);
+  refuseUnknown(root, ["pools"], (key) => key);
+  const tables = listOf("pools", root["pools"], poolsMax);
+  if (tables.length === 0) throw operatorFileRefused("pools", undefined, "a list of [[pools]]");
+  const pools = tables.map((table, index) => readPool(`pools[${index}]`, table, providers));
+  for (const [index, { name }] of pools.entries()) {
+    const isTwice = pools.findIndex((other) => other.name === name) !== index;
+    if (isTwice) throw operatorFileRefused(`pools[${index}].name`, name, "a name that no other pool has");
+  }
+  return pools;
+}
+
+function readPool(path: string, table: Table, providers: readonly string[]): ListedPool {
+  refuseUnknown(table, poolFields, (key) => `${path}.${key}`);
+  const at = (field: string) => [`${path}.${field}`, table[field]] as const;
+  const gpus = listOf(`${path}.gpus`, table["gpus"] ?? [], gpuTypes.length).map((one, index) =>
+    readGpus(`${path}.gpus[${index}]`, one),
+  );
+  for (const [index, { compute }] of gpus.entries()) {
+    const isTwice = gpus.findIndex((other) => other.compute === compute) !== index;
+    if (isTwice)
+      throw operatorFileRefused(`${path}.gpus[${index}].compute`, compute, "a type that is listed only once");
+  }
+  const region = table["region"] === undefined ? null : readName(...at("region"));
+  if (region === anyRegion) throw operatorFileRefused(`${path}.region`, region, "left out for every region");
+  return {
+    name: readName(...at("name")),
+    provider: table["provider"] === undefined ? null : readChoice(...at("provider"), providers),
+    region,
+    tier: table["tier"] === undefined ? "protected" : readChoice(...at("tier"), tiers),
+    takesCpu: readBoolean(...at("cpu_apps")),
+    cores: readNumber(...at("cores"), { min: 0.25, max: 100_000 }),
+    memoryGb: readNumber(...at("memory_gb"), { min: 0.05, max: 10_000_000 }),
+    overcommit: table["overcommit"] === undefined ? 1 : readNumber(...at("overcommit"), { min: 1, max: 1000 }),
+    gpus,
+  };
+}
+
+function readGpus(path: string, table: Table): ListedGpus {
+  refuseUnknown(table, gpuFields, (key) => `${path}.${key}`);
+  const { compute, count, memory_gb: memoryGb } = table;
+  const isWhole = typeof count === "number" && Number.isInteger(count) && count >= 1 && count <= 10_000;
+  if (!isWhole) throw operatorFileRefused(`${path}.count`, count, "a whole number from 1 to 10000");
+  return {
+    compute: readChoice(`${path}.compute`, compute, gpuTypes),
+    count,
+    memoryGb: memoryGb === undefined ? 0 : readNumber(`${path}.memory_gb`, memoryGb, { min: 1, max: 10_000 }),
+  };
+}
+
+function readName(path: string, given: unknown): string {
+  if (typeof given === "string" && nameForm.test(given)) return given;
+  throw operatorFileRefused(path, given, namesAllowed);
+}
+
+function readChoice<Choice extends string>(path: string, given: unknown, choices: readonly Choice[]): Choice {
+  const chosen = choices.find((choice) => choice === given);
+  if (chosen === undefined) throw operatorFileRefused(path, given, `one of ${choices.join(", ")}`);
+  return chosen;
+}
+
+function readBoolean(path: string, given: unknown): boolean {
+  if (given === undefined || typeof given === "boolean") return given ?? true;
+  throw operatorFileRefused(path, given, "true or false");
+}
+
+function readNumber(
+  path: string,
+  given: unknown,
+  { min, max }: { readonly min: number; readonly max: number },
+): number {
+  if (typeof given === "number" && given >= min && given <= max) return given;
+  throw operatorFileRefused(path, given, `a number from ${min} to ${max}`);
+}
+
+function listOf(path: string, given: unknown, lengthMax: number): Table[] {
+  if (given === undefined) return [];
+  if (!Array.isArray(given)) throw operatorFileRefused(path, given, `a list of [[${path}]]`);
+  if (given.length > lengthMax) throw operatorFileRefused(path, `${given.length} entries`, `at most ${lengthMax}`);
+  return given.map((one, index) => tableOf(`${path}[${index}]`, one));
+}

@@ -1,0 +1,55 @@
+// What replicas can get from machines: pools, what a replica asks of one, and what one has of it. Data only.
+
+/** A single GPU or other accelerator. */
+export type Gpu = {
+  /** The UUID of the card, or a name made up for one that is simulated or was never found. */
+  readonly id: string;
+  readonly compute: string;
+  /** GB of 10^9 bytes; 0 when unknown. */
+  readonly memoryGb: number;
+  /** False while the card does not answer. A simulated one always does. */
+  readonly isUsable: boolean;
+};
+
+/** Machine resources at one location. */
+export type Pool = {
+  readonly name: string;
+  /** Null: it represents every provider. */
+  readonly provider: string | null;
+  /** Null: it represents every region. */
+  readonly region: string | null;
+  /** `interruptible`: its machines can disappear at any time, so that no protected replica runs there. */
+  readonly tier: "protected" | "interruptible";
+  /** Replicas without a GPU may run there. */
+  readonly takesCpu: boolean;
+  readonly cores: number;
+  readonly memoryGb: number;
+  /** By this factor replicas may together have more cores and memory than there are. */
+  readonly overcommit: number;
+  readonly gpus: readonly Gpu[];
+};
+
+/** What one replica asks for. */
+export type PoolRequest = {
+  readonly compute: string;
+  readonly gpuCount: number;
+  readonly cpuCores: number;
+  readonly memoryGb: number;
+  readonly tier: string;
+  /** Null: anywhere. */
+  readonly provider: string | null;
+  readonly region: string | null;
+};
+
+/** What a replica has of a pool. Stored by the driver with the replica, so that the next process of the platform knows it. */
+export type PoolClaim = Omit<PoolRequest, "provider" | "region" | "gpuCount"> & {
+  readonly pool: string;
+  /** The ids of its GPUs. */
+  readonly gpus: readonly string[];
+};
+
+/** The measured use of GPUs: the mean of their utilization from 0 to 1, and their memory together. */
+export type GpuUse = { readonly utilization: number; readonly memoryBytes: number };
+
+/** The region that stands for all of them. */
+export const anyRegion = "global";

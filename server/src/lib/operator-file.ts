@@ -1,0 +1,73 @@
+// Shared by the readers of the operator's files (plans, prices, pools; TOML): how the files are read and parsed, and the
+// texts that refuse them. The readers know which fields are valid.
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { parse, TomlError } from "smol-toml";
+import { CannotStart } from "./cannot-start.ts";
+import { closestName } from "./closest-name.ts";
+
+/** The file is invalid; the message is for the operator. */
+export class OperatorFileRefused extends Error {
+  override readonly name = "OperatorFileRefused";
+}
+
+/** A table of the file, with unchecked values. */
+export type Table = Readonly<Record<string, unknown>>;
+
+/** Deeper than any field; further nesting is refused. */
+const depthMax = 10;
+const shownLengthMax = 60;
+
+/** The result of `read` on the file's text. Throws `CannotStart` when the file cannot be read or `read` refuses it. */
+export function readOperatorFile<Content>(setting: string, file: string, read: (text: string) => Content): Content {
+  try {
+    return read(readFileSync(resolve(file), "utf8"));
+  } catch (error) {
+    const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
+    if (!isOurs) throw error;
+    throw new CannotStart(`${setting} (${file}) cannot be used: ${error.message}`, { cause: error });
+  }
+}
+
+/** The whole file as a table. Throws `OperatorFileRefused`. */
+export function parseFile(text: string): Table {
+  try {
+    return parse(text, { maxDepth: depthMax });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
+    throw new OperatorFileRefused(`line ${error.line}, column ${error.column}: it is not valid TOML: ${reason}.`, {
+      cause: error,
+    });
+  }
+}
+
+/** The value as a table. `where`: for the message. Throws `OperatorFileRefused`. */
+export function tableOf(where: string, given: unknown): Table {
+  const isTable = typeof given === "object" && given !== null && !Array.isArray(given) && !(given instanceof Date);
+  if (!isTable) throw operatorFileRefused(where, given, "a table");
+  return given as Table;
+}
+
+/** Throws `OperatorFileRefused` for an unknown key. `whereOf`: the location of a key, for the message. */
+export function refuseUnknown(table: Table, known: readonly string[], whereOf: (key: string) => string): void {
+  for (const key of Object.keys(table)) {
+    if (known.includes(key)) continue;
+    const meant = closestName(key, known);
+    const hint = meant === undefined ? `allowed: ${known.join(", ")}.` : `did you mean ${meant}?`;
+    throw new OperatorFileRefused(`${whereOf(key)} is unknown; ${hint}`);
+  }
+}
+
+/** The refusal of a value: its location, the value, and what is allowed. */
+export function operatorFileRefused(where: string, given: unknown, allowed: string): OperatorFileRefused {
+  return new OperatorFileRefused(`${where} is ${shown(given)}, but must be ${allowed}.`);
+}
+
+function shown(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (value instanceof Date) return String(value.toISOString());
+  if (typeof value === "object") return Array.isArray(value) ? "a list" : "a table";
+  const text = typeof value === "number" ? String(value) : (JSON.stringify(value) ?? "nothing");
+  return text.length > shownLengthMax ? `${text.slice(0, shownLengthMax)}…` : text;
+}

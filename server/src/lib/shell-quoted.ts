@@ -1,0 +1,6 @@
+// Text for POSIX shells.
+
+/** One word with exactly this text. */
+export function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,33 @@
+// Opens the driver that this start uses, and says what it cannot run. A part of `platform.ts`.
+import type { HardwareWish } from "#apps/hardware-fields.ts";
+import { driverOfApps } from "#deploy/release-store.ts";
+import { chooseDriver, keepDriver } from "#drivers/choose-driver.ts";
+import { whyNoRuntime } from "#drivers/container-runtimes.ts";
+import type { Driver } from "#drivers/driver.ts";
+import { egressRefusal } from "#drivers/egress.ts";
+import { openDriver } from "#drivers/open.ts";
+import type { OpenedDriver } from "#drivers/opened-driver.ts";
+import { whyNever } from "#drivers/pools/fit.ts";
+import type { Foundation } from "#store/foundation.ts";
+import type { Config, dataPaths } from "./config.ts";
+
+/** Later starts keep to this driver. Throws `CannotStart` where the machine cannot run it. */
+export async function openChosenDriver(
+  settings: Config & { readonly paths: ReturnType<typeof dataPaths> },
+  foundation: Foundation,
+): Promise<OpenedDriver> {
+  const { log, db } = foundation;
+  const driver = await chooseDriver(settings, { log, usedBefore: () => driverOfApps(db) });
+  const opened = await openDriver({ ...settings, driver }, foundation);
+  keepDriver(settings.paths.driverFile, driver);
+  return opened;
+}
+
+/** Why no replica that wants this could ever start here, in a sentence; null: one could. */
+export function whyNeverHere({ placement, capabilities }: Driver, wanted: HardwareWish): string | null {
+  return (
+    whyNever(placement.pools, wanted) ??
+    whyNoRuntime(capabilities.containerRuntimes, wanted.containerRuntime) ??
+    egressRefusal(capabilities.egress, wanted.egressCidrs)
+  );
+}

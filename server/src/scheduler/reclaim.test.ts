@@ -1,0 +1,163 @@
+// Who makes way for protected replicas: never a protected one, nobody without need, and nobody twice.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { choosePool, freeOf, type PoolWish } from "#drivers/pools/choose-pool.ts";
+import { Placement } from "#drivers/pools/placement.ts";
+import type { Pool, PoolRequest } from "#drivers/pools/pool.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
+import { chooseReclaimed, type ClaimingReplica, type ProtectedWish } from "./reclaim.ts";
+
+const pools: readonly Pool[] = [4, 2].map((count, at) => ({
+  ...{ name: `pool-${at}`, provider: null, region: null, tier: "protected", takesCpu: true, overcommit: 1 },
+  ...{ cores: 8, memoryGb: 32 },
+  gpus: Array.from({ length: count }, (_, index) => ({
+    ...{ id: `card-${at}-${index}`, compute: "ADA_L4", memoryGb: 24, isUsable: true },
+  })),
+}));
+
+const request: fc.Arbitrary<PoolRequest> = fc
+  .record({
+    gpuCount: fc.integer({ min: 0, max: 3 }),
+    cpuCores: fc.constantFrom(1, 2, 4),
+    memoryGb: fc.constantFrom(2, 8),
+  })
+  .map((given) => ({
+    ...{ ...given, provider: null, region: null, tier: "interruptible" },
+    compute: given.gpuCount > 0 ? "ADA_L4" : "CPU",
+  }));
+
+const drawnReplica = fc.record({
+  request,
+  tier: fc.constantFrom("protected", "interruptible", "interruptible"),
+  app: fc.integer({ min: 0, max: 3 }),
+  isDraining: fc.boolean(),
+  isTrial: fc.boolean(),
+  running: fc.nat({ max: 3 }),
+});
+
+const replicas: fc.Arbitrary<ClaimingReplica[]> = fc.array(drawnReplica, { maxLength: 16 }).map((drawn) => {
+  const placement = new Placement(pools);
+  return drawn.flatMap(({ request: wanted, tier, app, ...rest }, at) => {
+    const replicaId = `replica-${at}` as ReplicaId;
+    const claim = placement.hold(replicaId, { ...wanted, tier });
+    return claim === null ? [] : [{ ...rest, replicaId, claim, appId: `app-${app}` as AppId, beganAtMs: at }];
+  });
+});
+
+const waiting: fc.Arbitrary<ProtectedWish[]> = fc.array(
+  fc.record({ request, app: fc.integer({ min: 0, max: 3 }) }).map(({ request: wanted, app }) => ({
+    appId: `app-${app}` as AppId,
+    wish: [{ ...wanted, tier: "protected" }],
+  })),
+  { minLength: 1, maxLength: 3 },
+);
+
+/** Which of the wishes fit, one after the other. */
+function fitting(left: readonly ClaimingReplica[], wishes: readonly PoolWish[]): boolean[] {
+  const claims = left.map(({ claim }) => claim);
+  const ahead: PoolWish[] = [];
+  return wishes.map((wish) => {
+    const claim = choosePool(freeOf(pools, claims), wish, ahead);
+    if (claim === null) ahead.push(wish);
+    else claims.push(claim);
+    return claim !== null;
+  });
+}
+
+test("neither a protected replica nor a trial nor one of the same app nor one that ends already makes way", () => {
+  fc.assert(
+    fc.property(replicas, waiting, (having, wanted) => {
+      const going = chooseReclaimed({ pools, replicas: having, waiting: wanted.slice(0, 1) });
+      for (const replicaId of going) {
+        const one = having.find((replica) => replica.replicaId === replicaId);
+        assert.ok(one && one.claim.tier === "interruptible" && !one.isTrial && !one.isDraining);
+        assert.notEqual(one.appId, wanted[0]?.appId);
+      }
+      assert.equal(new Set(going).size, going.length);
+    }),
+  );
+});
+
+test("nobody makes way without need: not where what ends is enough, and not more than are needed", () => {
+  fc.assert(
+    fc.property(replicas, waiting, (having, [first]) => {
+      assert.ok(first);
+      const going = chooseReclaimed({ pools, replicas: having, waiting: [first] });
+      const staying = having.filter(({ isDraining }) => !isDraining);
+      const fits = (spared: ReplicaId | null): boolean =>
+        fitting(
+          staying.filter(({ replicaId }) => replicaId === spared || !going.includes(replicaId)),
+          [first.wish],
+        )[0] === true;
+      if (fitting(staying, [first.wish])[0] === true) assert.deepEqual(going, []);
+      if (going.length > 0) assert.ok(fits(null));
+      for (const replicaId of going) assert.ok(!fits(replicaId), "it could have stayed");
+    }),
+  );
+});
+
+test("whoever waits gets enough if interruptible replicas of others could give it, the first of the line first", () => {
+  fc.assert(
+    fc.property(replicas, waiting, (having, wanted) => {
+      const [first] = wanted;
+      assert.ok(first);
+      const going = chooseReclaimed({ pools, replicas: having, waiting: wanted });
+      const mayStay = (one: ClaimingReplica): boolean =>
+        !one.isDraining && (one.claim.tier === "protected" || one.isTrial || one.appId === first.appId);
+      const [couldFit] = fitting(having.filter(mayStay), [first.wish]);
+      const [fits] = fitting(
+        having.filter(({ replicaId, isDraining }) => !isDraining && !going.includes(replicaId)),
+        [first.wish],
+      );
+      assert.equal(fits, couldFit);
+    }),
+  );
+});
+
+test("once those chosen are ending, nobody else is chosen for the same line", () => {
+  fc.assert(
+    fc.property(replicas, waiting, (having, wanted) => {
+      const going = chooseReclaimed({ pools, replicas: having, waiting: wanted });
+      const after = having.map((one) => ({ ...one, isDraining: one.isDraining || going.includes(one.replicaId) }));
+      assert.deepEqual(chooseReclaimed({ pools, replicas: after, waiting: wanted }), []);
+    }),
+  );
+});
+
+test("idle replicas make way before busy ones, even if they are more, and the younger before the older", () => {
+  const claim = (gpus: string[]) => ({
+    ...{ compute: "ADA_L4", cpuCores: 1, memoryGb: 1, tier: "interruptible", pool: "pool-0", gpus },
+  });
+  const one = (id: string, gpus: string[], running: number, beganAtMs: number): ClaimingReplica => ({
+    ...{ replicaId: id as ReplicaId, appId: "app-1" as AppId, claim: claim(gpus), isDraining: false, isTrial: false },
+    ...{ running, beganAtMs },
+  });
+  const having = [
+    one("busy", ["card-0-0", "card-0-1"], 1, 0),
+    one("older", ["card-0-2"], 0, 1),
+    one("younger", ["card-0-3"], 0, 2),
+    {
+      ...one("elsewhere", ["card-1-0", "card-1-1"], 2, 3),
+      claim: { ...claim(["card-1-0", "card-1-1"]), pool: "pool-1" },
+    },
+  ];
+  const wish = (gpuCount: number): ProtectedWish[] => [
+    {
+      appId: "app-0" as AppId,
+      wish: [
+        {
+          ...{ compute: "ADA_L4", gpuCount, cpuCores: 1, memoryGb: 1 },
+          tier: "protected",
+          provider: null,
+          region: null,
+        },
+      ],
+    },
+  ];
+  const chosen = (gpuCount: number): string[] => chooseReclaimed({ pools, replicas: having, waiting: wish(gpuCount) });
+  assert.deepEqual(chosen(1), ["younger"]);
+  assert.deepEqual(chosen(2).toSorted(), ["older", "younger"]);
+  assert.deepEqual(chosen(3).toSorted(), ["busy", "younger"]);
+  assert.deepEqual(chosen(5), []);
+});

@@ -1,0 +1,210 @@
+// The platform, its engine and its containers are killed in random order while an app is called, built and scaled: afterwards the
+// platform's state and the engine's agree, nothing is left behind, and no second of a replica is billed twice. The kills are drawn
+// from a seed, which is printed; SLIPWAY_TEST_SEED repeats it. In full (SLIPWAY_TEST_FAULTS=full) there are 200.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { Client } from "pg";
+import { cleanLast } from "#test/support/clean-last.ts";
+import { emptyDatabase } from "#test/support/database.ts";
+import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
+import { removeRules } from "#test/support/docker-platform.ts";
+import { runDocker, startEngine, type StartedEngine } from "#test/support/dockerd.ts";
+import { countOf } from "#test/support/drawn-cases.ts";
+import { drawnOf, unseenSeed } from "#test/support/drawn-seed.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { startTraffic, type RunTraffic } from "#test/support/run-traffic.ts";
+import { Seeded } from "#test/support/seeded.ts";
+import { templateName } from "#test/support/test-server.ts";
+import { until } from "#test/support/until.ts";
+
+const skip = await noEngine();
+const isFull = process.env["SLIPWAY_TEST_FAULTS"] === "full";
+const kills = isFull ? 200 : countOf({ what: "kills", complete: 8, short: 4 });
+const runsEach = 15;
+const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
+const deadlineMs = 180_000;
+
+const kinds = ["platform", "container", "removal", "engine", "engine's end"] as const;
+
+/** A platform on an engine of its own, with traffic. */
+class Stage {
+  readonly traffic: RunTraffic;
+  readonly #folder: string;
+  readonly #databaseUrl: string;
+  engine: StartedEngine;
+  #instanceId = "";
+
+  constructor(given: {
+    readonly traffic: RunTraffic;
+    readonly folder: string;
+    readonly databaseUrl: string;
+    readonly engine: StartedEngine;
+  }) {
+    this.traffic = given.traffic;
+    this.#folder = given.folder;
+    this.#databaseUrl = given.databaseUrl;
+    this.engine = given.engine;
+  }
+
+  static async open(t: TestContext): Promise<Stage> {
+    const folder = temporaryFolder(t, "engine");
+    const file = join(folder, "image.tar");
+    runDocker(await openEngine(), "save", "--output", file, baseImage);
+    const engine = await startEngine(join(folder, "e"));
+    let stage: Stage | null = null;
+    cleanLast(t, () => (stage === null ? engine : stage.engine).stop());
+    runDocker(engine, "load", "--input", file);
+    const databaseUrl = (await emptyDatabase(t, { template: templateName })).reveal();
+    const traffic = await startTraffic(t, {
+      fields: { cpu: 0.5, memory: 0.25, maxReplicaCount: 3, minReplicaCount: 1 },
+      settings: {
+        ...{ SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: engine.dockerHost, SLIPWAY_DATABASE_URL: databaseUrl },
+        SLIPWAY_DEPLOYS_PER_MINUTE: "10000",
+      },
+    });
+    cleanLast(t, () => removeRules(traffic.platform));
+    const made = new Stage({ traffic, folder, databaseUrl, engine });
+    stage = made;
+    // The engine leaves the interfaces of networks on the machine.
+    cleanLast(t, () => made.removeAll());
+    made.#instanceId = (await readFile(join(traffic.platform.dataDir, "instance.id"), "utf8")).trim();
+    return made;
+  }
+
+  get path(): string {
+    return `/v2/projects/${this.traffic.platform.bootstrap.projectId}/apps/${this.traffic.appId}`;
+  }
+
+  /** Ids of containers, all or those that run. */
+  containers(...options: readonly "--all"[]): string[] {
+    const ours = `--filter=label=slipway.instance=${this.#instanceId}`;
+    return runDocker(this.engine, "ps", "--quiet", ...options, ours)
+      .split("\n")
+      .filter(Boolean);
+  }
+
+  /** Removes its containers and networks. */
+  removeAll(): void {
+    for (const id of this.containers("--all")) runDocker(this.engine, "rm", "--force", id);
+    const ours = `--filter=label=slipway.instance=${this.#instanceId}`;
+    const networks = runDocker(this.engine, "network", "ls", "--quiet", ours).split("\n");
+    for (const id of networks.filter(Boolean)) runDocker(this.engine, "network", "rm", id);
+  }
+
+  async kill(kind: (typeof kinds)[number], seeded: Seeded): Promise<void> {
+    const { platform } = this.traffic;
+    if (kind === "platform") {
+      await platform.end("SIGKILL");
+      await platform.restart();
+    } else if (kind === "container" || kind === "removal") {
+      const ids = this.containers();
+      const id = ids[seeded.integer(0, Math.max(0, ids.length - 1))];
+      const words = kind === "container" ? ["kill"] : ["rm", "--force"];
+      try {
+        if (id !== undefined) runDocker(this.engine, ...words, id);
+      } catch (error) {
+        // It ended by itself meanwhile.
+        assert.match(String(error), /No such container|is not running|already in progress/);
+      }
+    } else {
+      await this.engine.end(kind === "engine" ? "SIGKILL" : "SIGTERM");
+      this.engine = await startEngine(join(this.#folder, "e"));
+    }
+  }
+
+  async change(method: string, path: string, body: object): Promise<void> {
+    const { status, body: answer } = await this.traffic.platform
+      .api(method, `${this.path}${path}`, body)
+      .catch(() => ({ status: 0, body: "the platform was killed" }));
+    // 409: another change is under way.
+    assert.ok([0, 200, 201, 409].includes(status), `${status} ${JSON.stringify(answer)}`);
+  }
+
+  /** Rows of a query on the platform's database. */
+  async rows(sql: string): Promise<Record<string, unknown>[]> {
+    const client = new Client(this.#databaseUrl);
+    await client.connect();
+    try {
+      return (await client.query(sql)).rows as Record<string, unknown>[];
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** Waits until the rows of replicas that have not ended are the containers, as many as wanted, and no other has a file. */
+  async agrees(count: number): Promise<void> {
+    const { platform } = this.traffic;
+    const isSame = async (): Promise<boolean> => {
+      const rows = await this.rows("select id from replicas where state <> 'stopped'");
+      const names = runDocker(this.engine, "ps", "--format", '{{.Label "slipway.replica"}}')
+        .split("\n")
+        .filter(Boolean);
+      const files = readdirSync(join(platform.dataDir, "containers"));
+      const ids = rows.map(({ id }) => String(id)).toSorted();
+      const isTrue = names.toSorted().join() === ids.join() && files.every((name) => ids.includes(name));
+      return isTrue && ids.length === count && this.containers("--all").length === count;
+    };
+    await until(`${count} replicas by platform and engine`, isSame, { deadlineMs });
+  }
+}
+
+test(
+  "kills of platform, engine and containers leave one truth and nothing else",
+  { skip, timeout: 7_200_000 },
+  async (t) => {
+    const seeded = new Seeded(drawnOf(seed).seed);
+    t.diagnostic(`seed ${seed}: ${kills} kills`);
+    const stage = await Stage.open(t);
+    const { traffic } = stage;
+    const counts: Record<string, number> = {};
+    for (let round = 0; round < kills; round++) {
+      const kind = (round < kinds.length ? kinds[round] : kinds[seeded.integer(0, kinds.length - 1)]) ?? "platform";
+      const max = (round + 1) * runsEach;
+      const sending = traffic.send((numbers) => numbers >= max, 4);
+      sending.catch(() => undefined);
+      const meddling = Promise.all([
+        stage.change("PATCH", "", { minReplicaCount: seeded.integer(0, 3) }),
+        seeded.chance(0.4) ? traffic.push().then(() => stage.change("POST", "/builds", {})) : undefined,
+      ]);
+      meddling.catch(() => undefined);
+      await until("it is time", () => traffic.accepted.size >= max - runsEach + seeded.integer(0, 3), { deadlineMs });
+      await stage.kill(kind, seeded);
+      counts[kind] = (counts[kind] ?? 0) + 1;
+      await Promise.all([sending, meddling]);
+    }
+    const ended = await traffic.settled(/^interrupted|replica ended during the run/);
+    t.diagnostic(`${JSON.stringify(counts)}; ${traffic.accepted.size} runs ended: ${JSON.stringify(ended)}`);
+    await until("calls are answered", async () => (await traffic.platform.call("work", "warm", {})).status === 200, {
+      deadlineMs,
+    });
+    const unfinished = "select id from builds where status in ('pending', 'building', 'initializing')";
+    await until("no build is left", async () => (await stage.rows(unfinished)).length === 0, { deadlineMs });
+    await stage.change("PATCH", "", { minReplicaCount: 2, cooldownPeriodSeconds: 0 });
+    await stage.agrees(2);
+    await stage.change("PATCH", "", { minReplicaCount: 0 });
+    await stage.agrees(0);
+    await billedOnce(stage);
+  },
+);
+
+/** Each replica has slices that do not overlap, and together last as long as it did. */
+async function billedOnce(stage: Stage): Promise<void> {
+  const unmetered = "select id from replicas where started_at is not null and not is_metered";
+  await until("all is metered", async () => (await stage.rows(unmetered)).length === 0, { deadlineMs });
+  const overlaps = await stage.rows(`
+    select source_id from (
+      select source_id, begins_at, lag(begins_at + ms * interval '1 millisecond')
+        over (partition by source_id order by begins_at) as ended_at
+      from usage_slices) as slices
+    where ended_at > begins_at + interval '1 millisecond'`);
+  assert.deepEqual(overlaps, []);
+  const wrong = await stage.rows(`
+    select id, started_at, stopped_at, sum(ms) as billed from replicas join usage_slices on source_id = id
+    group by id, started_at, stopped_at
+    having abs(sum(ms) - extract(epoch from stopped_at - started_at) * 1000) > 2`);
+  assert.deepEqual(wrong, []);
+}

@@ -1,0 +1,183 @@
+// What the Docker driver does when somebody else acts on its engine: containers are killed, removed, paused or restarted, networks
+// removed, the engine ends; and what an image asks of the engine.
+import "#test/support/leftovers.ts";
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
+import { labels } from "#drivers/docker/container-spec.ts";
+import { cleanLast } from "#test/support/clean-last.ts";
+import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
+import { DockerFixture } from "#test/support/docker-fixture.ts";
+import { runDocker, startEngine, type Engine } from "#test/support/dockerd.ts";
+import { DriverSink } from "#test/support/driver-sink.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { until } from "#test/support/until.ts";
+
+const skip = await noEngine();
+const live = new AbortController().signal;
+const engineWaitMs = 90_000;
+
+type Stage = { readonly fixture: DockerFixture; readonly driver: Driver; readonly sink: DriverSink };
+
+async function openStage(t: TestContext, given: { readonly engine?: Engine } = {}): Promise<Stage> {
+  const fixture = await DockerFixture.open(given);
+  cleanLast(t, () => fixture.close());
+  const driver = fixture.driver();
+  cleanLast(t, () => driver.close());
+  const sink = new DriverSink();
+  await driver.open(sink);
+  return { fixture, driver, sink };
+}
+
+async function startServing({ fixture, driver, sink }: Stage): Promise<ReplicaSpec> {
+  const spec = fixture.spec({ kind: "serves" });
+  await driver.start(spec, live);
+  const { address } = await sink.told("started", spec.replicaId);
+  assert.ok(address !== null);
+  await until("it is ready", () => fixture.isReady(address), { deadlineMs: engineWaitMs });
+  return spec;
+}
+
+function exitsOf({ sink }: Stage, { replicaId }: ReplicaSpec): string[] {
+  return sink.events.flatMap((one) => (one.kind === "exited" && one.replicaId === replicaId ? [one.reason] : []));
+}
+
+for (const [deed, words, reason] of [
+  ["killed", ["kill"], "The app was killed (SIGKILL), but not by the platform."],
+  ["removed", ["rm", "-f"], /removed from outside the platform|not by the platform/],
+  ["restarted", ["restart", "-t", "0"], /restarted from outside the platform|not by the platform/],
+] as const) {
+  test(`a container that somebody has ${deed} is reported once, and leaves nothing`, { skip }, async (t) => {
+    const stage = await openStage(t);
+    const spec = await startServing(stage);
+    stage.fixture.docker(...words, stage.fixture.nameOf(spec));
+    const exited = await stage.sink.told("exited", spec.replicaId);
+    if (typeof reason === "string") assert.equal(exited.reason, reason);
+    else assert.match(exited.reason, reason);
+    await stage.driver.stop(spec.replicaId, { graceMs: 0 });
+    await stage.driver.forget(spec.replicaId);
+    assert.equal(exitsOf(stage, spec).length, 1);
+    assert.deepEqual(await stage.fixture.remains(), []);
+  });
+}
+
+test("a replica that somebody has paused can be stopped", { skip }, async (t) => {
+  const stage = await openStage(t);
+  const spec = await startServing(stage);
+  stage.fixture.docker("pause", stage.fixture.nameOf(spec));
+  await stage.driver.stop(spec.replicaId, { graceMs: 50 });
+  await stage.driver.forget(spec.replicaId);
+  assert.deepEqual(await stage.fixture.remains(), []);
+});
+
+test("the network of an app is made again when somebody has removed it", { skip }, async (t) => {
+  const stage = await openStage(t);
+  const { replicaId } = await startServing(stage);
+  await stage.driver.stop(replicaId, { graceMs: 0 });
+  await stage.driver.forget(replicaId);
+  const filter = `--filter=label=${labels.instance}=${stage.fixture.instanceId}`;
+  stage.fixture.docker("network", "rm", stage.fixture.docker("network", "ls", "-q", filter));
+  const next = await startServing(stage);
+  await stage.driver.stop(next.replicaId, { graceMs: 0 });
+});
+
+test("a runtime that is not there refuses the start and leaves nothing", { skip }, async (t) => {
+  const { fixture, driver } = await openStage(t);
+  const spec = fixture.spec({ kind: "serves" });
+  await assert.rejects(
+    driver.start({ ...spec, containerRuntime: "v2" }, live),
+    /^StartRefused: containerRuntime is v2, .* not-there .*\(SLIPWAY_RUNTIME_V2\).* only .*\btraced\b/,
+  );
+  assert.deepEqual(await fixture.remains(), []);
+});
+
+test("another installation on the engine is left alone", { skip }, async (t) => {
+  const [one, other] = [await openStage(t), await openStage(t)];
+  const spec = await startServing(one);
+  await startServing(other).then(({ replicaId }) => other.driver.stop(replicaId, { graceMs: 0 }));
+  const again = other.fixture.driver();
+  await other.driver.close();
+  await again.open(other.sink);
+  await again.close();
+  assert.deepEqual(
+    (await one.driver.list()).map(({ state }) => state),
+    ["running"],
+  );
+  assert.equal(one.fixture.docker("inspect", "--format={{.State.Running}}", one.fixture.nameOf(spec)), "true");
+  await one.driver.stop(spec.replicaId, { graceMs: 0 });
+});
+
+test("an unfinished line does not repeat the lines of the other stream", { skip }, async (t) => {
+  const { fixture, driver, sink } = await openStage(t);
+  const spec = fixture.python(`import sys, time
+sys.stdout.write("?" * 20000); sys.stdout.flush()
+for n in range(20): print(n, file=sys.stderr, flush=True)
+time.sleep(1000)`);
+  await driver.start(spec, live);
+  await sink.line(spec.replicaId, "19");
+  await driver.stop(spec.replicaId, { graceMs: 0 });
+  await driver.forget(spec.replicaId);
+  assert.deepEqual(sink.texts(spec.replicaId), [...Array.from({ length: 20 }, (_, n) => `${n}`), "?".repeat(20_000)]);
+});
+
+test(
+  "an image sets neither its labels nor checks that the engine runs, and its volumes are removed",
+  { skip },
+  async (t) => {
+    const stage = await openStage(t);
+    const { fixture, driver } = stage;
+    const [made, name] = [`made-${fixture.instanceId}`, `taken-${fixture.instanceId}`];
+    const changes = [
+      `LABEL ${labels.instance}=other ${labels.replica}=other ${labels.project}=p-ffffffff`,
+      "HEALTHCHECK --interval=10ms CMD true",
+      "VOLUME /more /persistent-storage",
+      "USER root",
+    ];
+    fixture.docker("create", "--name", made, baseImage, "true");
+    cleanLast(t, () => void fixture.docker("rm", "-v", made));
+    fixture.docker("commit", ...changes.flatMap((change) => ["--change", change]), made, name);
+    cleanLast(t, () => void fixture.docker("rmi", "-f", name));
+    const spec = fixture.python(
+      `import os, time; print("is", os.getuid() == 0, os.path.isdir("/more"), flush=True); time.sleep(1000)`,
+      { artifact: fixture.artifact({ image: name }) },
+    );
+    await driver.start(spec, live);
+    await stage.sink.line(spec.replicaId, "is False True");
+    const form = `--format={{.Config.Healthcheck.Test}} {{index .Config.Labels "${labels.instance}"}} {{range .Mounts}}{{.Type}}={{.Name}} {{end}}`;
+    const seen = fixture.docker("inspect", form, fixture.nameOf(spec));
+    const volume = /volume=(\w+)/.exec(seen)?.[1] ?? "";
+    assert.ok(seen.startsWith(`[NONE] ${fixture.instanceId} `), seen);
+    assert.equal([...seen.matchAll(/volume=/g)].length, 1, "the storage is the project's");
+    await driver.stop(spec.replicaId, { graceMs: 50 });
+    await driver.forget(spec.replicaId);
+    assert.equal(fixture.docker("volume", "ls", "-q", "--filter", `name=${volume}`), "");
+  },
+);
+
+test("what runs when the engine ends is reported once, and what it lost track of is removed", { skip }, async (t) => {
+  const folder = temporaryFolder(t, "engine");
+  const file = join(folder, "image.tar");
+  runDocker(await openEngine(), "save", "--output", file, baseImage);
+  let engine = await startEngine(join(folder, "e"));
+  cleanLast(t, () => engine.stop());
+  runDocker(engine, "load", "--input", file);
+  const stage = await openStage(t, { engine });
+  const { fixture, driver } = stage;
+  for (const signal of ["SIGKILL", "SIGTERM"] as const) {
+    const spec = await startServing(stage);
+    // As if the engine had ended before it could answer the request to create this one.
+    const given = [`${labels.instance}=${fixture.instanceId}`, `${labels.replica}=lost`];
+    fixture.docker("create", ...given.flatMap((one) => ["--label", one]), baseImage, "true");
+    await engine.end(signal);
+    engine = await startEngine(join(folder, "e"));
+    await stage.sink.told("exited", spec.replicaId);
+    await driver.forget(spec.replicaId);
+    assert.equal(exitsOf(stage, spec).length, 1);
+    await until("the lost one is removed", async () => (await fixture.remains()).length === 0);
+  }
+  const last = await startServing(stage);
+  await driver.stop(last.replicaId, { graceMs: 0 });
+  await driver.forget(last.replicaId);
+  assert.deepEqual(await fixture.remains(), []);
+});

@@ -1,0 +1,77 @@
+// Builds of images on the tests' Docker engine.
+import { randomBytes } from "node:crypto";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import Docker from "dockerode";
+import type { BuildPlan } from "#drivers/builder.ts";
+import { dockerArtifact, type DockerArtifact } from "#drivers/docker/artifact.ts";
+import { DockerBuilder, type DockerBuilderOptions } from "#drivers/docker/builder.ts";
+import { projectUser } from "#drivers/project-user.ts";
+import { appIdOf, newProjectId } from "#lib/ids.ts";
+import { Secret } from "#lib/secret.ts";
+import { buildPlan } from "./build-plan.ts";
+import { toolEnvironment } from "./build-queue.ts";
+import { cleanLast, type WithAfter } from "./clean-last.ts";
+import type { Engine } from "./dockerd.ts";
+import { temporaryFolder } from "./folder.ts";
+
+/** One app whose images a test builds. */
+export type ImageBuilds = {
+  readonly builder: DockerBuilder;
+  readonly buildsDir: string;
+  /** A label of its images. */
+  readonly instanceId: string;
+  /** Builds the files; `lines` receives the log, one line `stage stream text` each. Rejects with `BuildFailed`. */
+  build(files: Readonly<Record<string, string>>, given?: GivenBuild): Promise<DockerArtifact>;
+};
+
+export type GivenBuild = {
+  readonly plan?: Partial<BuildPlan>;
+  readonly auth?: string;
+  readonly signal?: AbortSignal;
+  readonly lines?: string[];
+};
+
+const runtimeDir = join(import.meta.dirname, "../../../runtimes/python");
+const buildTimeoutMs = 240_000;
+
+/** A builder with an instance id of its own; its images are removed after the test. */
+export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<DockerBuilderOptions> = {}): ImageBuilds {
+  const folder = temporaryFolder(t, "images");
+  const buildsDir = join(folder, "builds");
+  const instanceId = `test-${randomBytes(6).toString("hex")}`;
+  const builder = new DockerBuilder({
+    instanceId,
+    engine: { calls: new Docker({ socketPath: engine.socketPath }) },
+    ...{
+      buildsDir,
+      runtimeDir,
+      toolEnvironment,
+      buildTimeoutMs,
+      userOf: projectUser,
+      registry: null,
+      limits: null,
+      firewall: null,
+    },
+    engineEnvironment: { DOCKER_HOST: engine.dockerHost },
+    cache: { bytesMax: 20e9, hoursMax: 1000 },
+    ...options,
+  });
+  cleanLast(t, () => builder.collect(() => Promise.resolve({ artifacts: [], building: [] })));
+  const appId = appIdOf(newProjectId(), "app");
+  let sources = 0;
+  return {
+    ...{ builder, buildsDir, instanceId },
+    async build(files, { plan, auth, signal = new AbortController().signal, lines = [] } = {}) {
+      const sourceDir = join(folder, `source-${sources++}`);
+      for (const [name, text] of Object.entries(files)) {
+        mkdirSync(dirname(join(sourceDir, name)), { recursive: true });
+        writeFileSync(join(sourceDir, name), text);
+      }
+      const log = (...parts: readonly [string, string, string]): void => void lines.push(parts.join(" "));
+      const registryAuth = (): Promise<Secret | null> => Promise.resolve(auth === undefined ? null : new Secret(auth));
+      const given = buildPlan({ appId, pythonVersion: "3.11", ...plan });
+      return dockerArtifact(await builder.build(given, { sourceDir, log, signal, registryAuth }));
+    },
+  };
+}

@@ -1,0 +1,47 @@
+// Groups of test files of which the short form runs some, drawn by a seed: whole platforms that prove similar things, such as that
+// the commands of a guide work. Files that are in no group always run; every part of the product has tests there.
+import { drawSome } from "@slipway/server/test/support/drawn-cases.ts";
+
+/** Files of `server/test`, without `.test.ts`, and how many of them a short run has. */
+type Group = { readonly what: string; readonly max: number; readonly names: readonly string[] };
+
+const groups: readonly Group[] = [
+  {
+    what: "guides",
+    max: 3,
+    names: [
+      ...["guide-async", "guide-audit-log", "guide-backup", "guide-billing", "guide-changing", "guide-deploying"],
+      ...["guide-people", "guide-releases", "guide-roll-outs", "guide-scaling", "guide-tls-proxy"],
+    ],
+  },
+  { what: "kills under async runs", max: 1, names: ["async-chaos", "async-crash-points", "faults-platform"] },
+  { what: "kills under the audit log", max: 1, names: ["audit-chain-kill", "audit-forwarding-kill"] },
+  {
+    what: "faults around the platform",
+    max: 2,
+    names: ["faults-clients", "faults-clock", "faults-database", "faults-disk"],
+  },
+  { what: "releases under load", max: 1, names: ["deploys-under-load", "roll-outs"] },
+  { what: "browsers", max: 2, names: ["hostile-browser", "pages", "pages-account"] },
+];
+
+/** The path of each file of each group. */
+export const groupedFiles: readonly string[] = groups.flatMap(({ names }) => names.map(pathOf));
+
+/** The files without those that are not drawn, and a line for each group. */
+export function drawFiles(
+  files: readonly string[],
+  seed: number,
+): { readonly files: readonly string[]; readonly lines: readonly string[] } {
+  const leftOut = new Set<string>();
+  const lines = groups.map(({ what, max, names }) => {
+    const drawn = drawSome(names, { seed, max, kindOf: () => "" });
+    for (const name of names) if (!drawn.includes(name)) leftOut.add(pathOf(name));
+    return `ℹ short form: ${drawn.join(", ")} of ${names.length} files with ${what}; the same with SLIPWAY_TEST_SEED=${seed}`;
+  });
+  return { files: files.filter((file) => !leftOut.has(file)), lines };
+}
+
+function pathOf(name: string): string {
+  return `server/test/${name}.test.ts`;
+}
