@@ -2,14 +2,17 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { DockerArtifact } from "#drivers/docker/artifact.ts";
 import { labels } from "#drivers/docker/container-spec.ts";
+import { findClient } from "#drivers/docker/docker-client.ts";
 import { toolEnvironment } from "#test/support/build-queue.ts";
 import { baseImage, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
 import { runDocker, type Engine } from "#test/support/dockerd.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
 import { imageBuilds } from "#test/support/image-builds.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
@@ -246,6 +249,31 @@ test("a failed step is named with what to do about it", { skip: skipPackages }, 
     /^The base image localhost:1\/none:none cannot be pulled from here/,
   );
   assert.deepEqual(readdirSync(builds.buildsDir), []);
+});
+
+test("a build goes on when the client's connection to the builder breaks", { skip }, async (t) => {
+  const engine = await openEngine();
+  const client = await findClient(toolEnvironment);
+  assert.ok(client.ok);
+  const folder = temporaryFolder(t, "client");
+  // The first build does all its steps before the connection breaks.
+  const script = `#!/bin/sh
+if [ "$1" = ${client.build[0]} ] && [ "$2" != version ] && mkdir ${folder}/broken 2>/dev/null; then
+  ${client.program} "$@"
+  echo 'ERROR: rpc error: code = Internal desc = received 68017-bytes data exceeding the limit 65535 bytes' >&2
+  exit 1
+fi
+exec ${client.program} "$@"
+`;
+  writeFileSync(join(folder, "docker"), script, { mode: 0o755 });
+  const environment = { ...toolEnvironment, PATH: `${folder}:${toolEnvironment["PATH"] ?? ""}` };
+  const lines: string[] = [];
+  const builds = imageBuilds(t, engine, { toolEnvironment: environment });
+  const { pythonVersion } = await builds.build({ "main.py": "" }, { lines, plan: { shellCommands: ["echo once"] } });
+  assert.match(pythonVersion ?? "", /^3\.\d+$/);
+  const text = lines.join("\n");
+  assert.match(text, /code platform The connection to the engine's builder broke; trying again\./);
+  assert.equal(text.match(/commands stdout once/g)?.length, 1);
 });
 
 test("a collection keeps what releases and builds need", { skip }, async (t) => {

@@ -19,7 +19,8 @@ export type Watched = {
   note(check: () => void): void;
 };
 
-type Failing = { readonly count: number; readonly failedAt: number };
+/** `isExternal`: the last start failed for a reason outside the release, which counts as no failure. */
+type Failing = { readonly count: number; readonly failedAt: number; readonly isExternal?: boolean };
 type Drained = { readonly idleMs: number; readonly cooldownMs: number; readonly others: number };
 
 /** The platform writes down what it knows at an interval of 2 s. */
@@ -31,6 +32,8 @@ const knownMs = slackMs + lostMs;
 /** The shortest pause after the first failed start, and the longest one, with jitter. */
 const [pauseFirstMs, pauseMsMax, jitter] = [1_000, 60_000, 0.9];
 const forgetMs = 600_000;
+/** Begins why a backend without room refuses a start. */
+const noRoom = "There is no ";
 
 /** Follows one world. */
 export class RestartWatch {
@@ -115,9 +118,11 @@ export class RestartWatch {
 
   #inserted(row: MemoryRow): void {
     const failing = this.#failing.get(row.releaseId);
-    if (failing === undefined || failing.count === 0 || !this.#isLive(row)) return;
+    if (failing === undefined || !this.#isLive(row)) return;
+    const { count, isExternal = false } = failing;
+    if (count === 0 && !isExternal) return;
     const passedMs = row.createdAt - failing.failedAt;
-    const pauseMs = jitter * Math.min(pauseMsMax, pauseFirstMs * 2 ** (failing.count - 1));
+    const pauseMs = jitter * (isExternal ? pauseFirstMs : Math.min(pauseMsMax, pauseFirstMs * 2 ** (count - 1)));
     if (passedMs >= pauseMs || passedMs > forgetMs) return;
     this.#fail(`a start of ${row.releaseId} follows ${passedMs} ms after ${failing.count} failed in a row`);
   }
@@ -133,7 +138,9 @@ export class RestartWatch {
     const isCounted =
       before === "starting" && row.createdAt >= Math.max(this.#beganAt, failed?.failedAt ?? 0) && now < this.#endsAt;
     if (isCounted && this.#isLive(row)) {
-      this.#failing.set(row.releaseId, { count: (failed?.count ?? 0) + 1, failedAt: now });
+      const isExternal = row.reason?.startsWith(noRoom) === true;
+      const count = (failed?.count ?? 0) + (isExternal ? 0 : 1);
+      this.#failing.set(row.releaseId, { count, failedAt: now, isExternal });
     } else if (before !== "draining" || row.readyAt === null) {
       this.#failing.set(row.releaseId, { count: 0, failedAt: now });
     }

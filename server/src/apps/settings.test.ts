@@ -64,6 +64,7 @@ describe("where a setting comes from", () => {
       python_version = "3.12"
       docker_base_image_url = "debian:12"
       disable_auth = true
+      egress_cidrs = ["10.1.2.0/24"]
       use_uv = true
       deployment_initialization_timeout = 70
       shell_commands = ["", "echo b"]

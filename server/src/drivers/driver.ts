@@ -83,6 +83,8 @@ export type ReplicaEvent =
       readonly exitCode: number | null;
       readonly signal: string | null;
       readonly reason: string;
+      /** Neither the app nor the platform ended it, but the engine or somebody with access to it. */
+      readonly isExternal?: boolean | undefined;
     };
 
 /** One line of an app's output, without its newline. */

@@ -23,7 +23,13 @@ export type ExitFacts = {
   readonly systemAdvice?: SystemAdvice;
 };
 
-export type ExitSummary = { readonly exitCode: number | null; readonly signal: string | null; readonly reason: string };
+export type ExitSummary = {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly reason: string;
+  /** See `ReplicaEvent`. */
+  readonly isExternal?: boolean;
+};
 
 /** Exit code, signal and sentence. */
 export function exitSummary(facts: ExitFacts): ExitSummary {

@@ -84,8 +84,8 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
     // The time of exit is unknown: usage counts up to the last moment when it certainly ran.
     const reason = "It ended while the platform was away.";
     // It may have been killed with the platform before the driver had started it.
-    const hasNoRoom = row.startedAt === null;
-    runner.ended(replica, { reason, exitCode: null, at: row.lastKnownAt, hasNoRoom });
+    const isExternal = row.startedAt === null;
+    runner.ended(replica, { reason, exitCode: null, at: row.lastKnownAt, isExternal });
     return;
   }
   if (owned.state === "exited") {

@@ -194,7 +194,7 @@ export class ReplicaRunner {
         if (replica.state === "starting") this.watchStarting(replica, event.address, replica.deadlineMs);
         return;
       case "exited":
-        this.ended(replica, { reason: event.reason, exitCode: event.exitCode, at: event.at ?? replica.seenAtMs });
+        this.ended(replica, { ...event, at: event.at ?? replica.seenAtMs });
     }
   }
 
@@ -324,8 +324,8 @@ export class ReplicaRunner {
     const isAborted = replica.abort.signal.aborted;
     if (error instanceof StartRefused) {
       const reason = isAborted ? "The platform stopped." : error.message;
-      const hasNoRoom = error.kind === "no_capacity";
-      this.ended(replica, { reason, exitCode: null, at: clock.now(), hasNoRoom });
+      const isExternal = error.kind === "no_capacity";
+      this.ended(replica, { reason, exitCode: null, at: clock.now(), isExternal });
       return;
     }
     // Only a refusal guarantees that nothing was left behind.

@@ -24,8 +24,8 @@ export type ReplicaEnd = {
   readonly reason: string;
   readonly exitCode: number | null;
   readonly at: number;
-  /** The backend did not start it, for lack of capacity for example: that says nothing about its release. */
-  readonly hasNoRoom?: boolean;
+  /** The backend had no room for it, or it was ended from outside: that says nothing about its release. */
+  readonly isExternal?: boolean | undefined;
 };
 
 /** One replica. Only parts of the scheduler change it. */

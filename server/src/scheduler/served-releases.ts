@@ -79,13 +79,14 @@ export function startsMax(starts: StartRecord | undefined, own: readonly Replica
 /** The kind of failed start that an exit represents; undefined when it represents none. */
 export function failureKind(
   replica: Replica,
-  end: Pick<ReplicaEnd, "hasNoRoom">,
+  end: Pick<ReplicaEnd, "isExternal">,
   given: { readonly stateBefore: ReplicaState; readonly nowMs: number },
 ): Failure["kind"] | undefined {
   const { stateBefore, nowMs } = given;
   if (replica.endOrder?.kind === "timeout") return "timeout";
   if (replica.endOrder !== null) return undefined;
-  if (stateBefore === "starting") return end.hasNoRoom === true ? "no_capacity" : "exited";
+  const isExternal = end.isExternal === true;
+  if (stateBefore === "starting") return isExternal ? "external" : "exited";
   const livedMs = replica.readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - replica.readyAtMs;
-  return stateBefore === "ready" && livedMs < settledMs ? "crashed" : undefined;
+  return stateBefore === "ready" && !isExternal && livedMs < settledMs ? "crashed" : undefined;
 }

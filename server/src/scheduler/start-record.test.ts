@@ -48,11 +48,11 @@ test("a start that took all its time is shown at once", () => {
 });
 
 test("what the backend cannot take is tried again soon, never shown, and no failure of the release", () => {
-  let record = failAt(undefined, 0, { kind: "no_capacity" });
+  let record = failAt(undefined, 0, { kind: "external" });
   const waits: number[] = [];
   for (let index = 0; index < 6; index++) {
     waits.push(record.retryAtMs - record.failedAtMs);
-    record = failAt(record, (index + 1) * 100_000, { kind: "no_capacity" });
+    record = failAt(record, (index + 1) * 100_000, { kind: "external" });
   }
   assert.deepEqual(waits, [1000, 2000, 4000, 8000, 10_000, 10_000]);
   assert.equal(shownFailure(record, record.failedAtMs), undefined);

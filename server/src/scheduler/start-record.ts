@@ -21,13 +21,13 @@ export type Failure = {
   readonly beganAtMs: number;
   readonly atMs: number;
   readonly reason: string;
-  /** `crashed`: it was ready, but only briefly. `no_capacity`: the backend could not take it, which says nothing about the release. */
-  readonly kind: "exited" | "timeout" | "crashed" | "no_capacity";
+  /** `crashed`: it was ready, but only briefly. `external`: the backend had no room for it, or it was ended from outside, which says nothing about the release. */
+  readonly kind: "exited" | "timeout" | "crashed" | "external";
 };
 
 const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
-/** The longest wait after starts that the backend could not take. */
-const noCapacityMsMax = 10_000;
+/** The longest wait after starts that failed for reasons outside the release. */
+const externalMsMax = 10_000;
 
 /** A replica that was ready for this long started successfully: a later exit says nothing about starting. */
 export const settledMs = 10_000;
@@ -40,9 +40,9 @@ export function recordFailure(record: StartRecord | undefined, failure: Failure,
   const before = record?.releaseId === failure.releaseId ? record : undefined;
   if (before !== undefined && failure.beganAtMs < before.failedAtMs) return before;
   const { releaseId, atMs, reason } = failure;
-  if (failure.kind === "no_capacity") {
+  if (failure.kind === "external") {
     const waitedMs = before === undefined ? 0 : before.retryAtMs - before.failedAtMs;
-    const retryAtMs = atMs + Math.min(noCapacityMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
+    const retryAtMs = atMs + Math.min(externalMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
     return { releaseId, failures: before?.failures ?? 0, failedAtMs: atMs, retryAtMs, reason, isShown: false };
   }
   const failures = (before?.failures ?? 0) + 1;

@@ -91,7 +91,7 @@ export class Trials {
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return false;
-    const kind = end.hasNoRoom === true ? "no_capacity" : replica.endOrder?.kind === "timeout" ? "timeout" : "failed";
+    const kind = end.isExternal === true ? "no_capacity" : replica.endOrder?.kind === "timeout" ? "timeout" : "failed";
     trial.ended = { ok: false, kind, reason: replica.endOrder?.reason ?? end.reason };
     if (trial.signal.aborted) trial.settle(trial.ended);
     return true;

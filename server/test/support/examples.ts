@@ -1,4 +1,5 @@
 // The folder `examples/` as a repository behind a real git server, and apps created from it.
+import { spawnSync } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
@@ -48,8 +49,9 @@ export async function deploy(
     status = String((await platform.api("GET", path)).body.status);
     return !["pending", "building", "initializing"].includes(status);
   };
-  await until(`build of ${appId} ends`, isEnded, { deadlineMs: 180_000 }).catch(async (error: unknown) => {
-    throw new Error(`its log: ${await readLog()}`, { cause: error });
+  await until(`build of ${appId} ends`, isEnded, { deadlineMs: 300_000 }).catch(async (error: unknown) => {
+    const processes = spawnSync("ps", ["-eo", "pid,ppid,etimes,stat,wchan:20,args"], { encoding: "utf8" }).stdout;
+    throw new Error(`its log: ${await readLog()}\n${processes}`, { cause: error });
   });
   return { appId, buildId, status, log: await readLog() };
 }

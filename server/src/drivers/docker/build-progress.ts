@@ -70,6 +70,20 @@ export class BuildProgress {
     else this.#read(vertex, rest);
   }
 
+  /** True: the client or the engine's builder broke the connection because of an error in their transport, which another try rarely meets. */
+  get isTransportBroken(): boolean {
+    return /rpc error: .*(?:data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/.test(this.#reason);
+  }
+
+  /** The same build begins again. Facts stay, since steps that are done are not run again. */
+  restart(): void {
+    this.#vertices.clear();
+    this.#failed = null;
+    this.#reason = "";
+    this.#exitCode = null;
+    this.#problem = null;
+  }
+
   /** What is known of the failure after the output's end. */
   failure(): BuildFailure {
     const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};

@@ -51,6 +51,9 @@ export type DockerBuilderOptions = {
 
 type Context = Parameters<Builder["build"]>[1];
 
+/** How often one image is built while the connection to the engine's builder breaks. */
+const triesMax = 3;
+
 /** Builds images in the engine that the client's environment names. */
 export class DockerBuilder implements Builder {
   readonly #options: DockerBuilderOptions;
@@ -151,7 +154,14 @@ export class DockerBuilder implements Builder {
         timeoutMs: buildTimeoutMs,
         onLine: (_stream, text) => progress.line(text),
       });
-    const end = await (limits === null ? run() : limitSteps(limits, mark, () => run(`--add-host=${mark}:127.0.0.1`)));
+    const tryOnce = (): Promise<CommandEnd> =>
+      limits === null ? run() : limitSteps(limits, mark, () => run(`--add-host=${mark}:127.0.0.1`));
+    let end = await tryOnce();
+    for (let tries = 1; tries < triesMax && progress.isTransportBroken && !context.signal.aborted; tries++) {
+      context.log("code", "platform", "The connection to the engine's builder broke; trying again.");
+      progress.restart();
+      end = await tryOnce();
+    }
     context.signal.throwIfAborted();
     if (end.kind === "timeout") {
       throw new BuildFailed(

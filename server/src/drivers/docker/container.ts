@@ -23,6 +23,8 @@ export type ContainerOptions = {
   readonly isNew: boolean;
   /** Called once, when it is gone. */
   readonly onEnded: () => void;
+  /** Since when the engine's events are followed, since the epoch; infinite while they are not. */
+  readonly watchedSinceMs: () => number;
   readonly onFault: (error: unknown) => void;
 };
 
@@ -30,7 +32,7 @@ type State = ContainerInspectInfo["State"];
 
 /** How an exit is reported of a container that somebody removed. */
 const removed: ExitSummary = {
-  ...{ exitCode: null, signal: null },
+  ...{ exitCode: null, signal: null, isExternal: true },
   reason: "The replica's container was removed from outside the platform.",
 };
 const restarted = "The replica's container was restarted from outside the platform.";
@@ -52,6 +54,7 @@ export class Container {
   #killAtMs = Number.POSITIVE_INFINITY;
   #endReason: string | null = null;
   #isClosed = false;
+  #isSignalled = false;
   #removeWriter: (() => void) | undefined;
 
   constructor(options: ContainerOptions) {
@@ -125,6 +128,11 @@ export class Container {
     void this.look();
     await this.#gone.promise;
     cancel();
+  }
+
+  /** The engine sent it a signal. */
+  signalled(): void {
+    this.#isSignalled ||= this.#asked === "not" && this.#endReason === null;
   }
 
   /** Kills it for this reason. */
@@ -228,7 +236,16 @@ export class Container {
       ...{ systemAdvice: toApt },
       ...{ memoryRanOut: state.OOMKilled ? "own" : "no", memoryGb, program },
     });
-    this.#end(summary, Date.parse(state.FinishedAt) || null);
+    const at = Date.parse(state.FinishedAt) || null;
+    this.#end({ ...summary, isExternal: this.#isExternal(at) }, at);
+  }
+
+  /** An engine that ends takes its containers with it, and sends no events meanwhile. */
+  #isExternal(at: number | null): boolean {
+    if (this.#asked !== "not") return false;
+    const isRestarted = this.#endReason === restarted;
+    const isUnwatched = this.#endReason === null && (at ?? 0) < this.#options.watchedSinceMs();
+    return this.#isSignalled || isRestarted || isUnwatched;
   }
 
   #end(summary: ExitSummary, at: number | null): void {

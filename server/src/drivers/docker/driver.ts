@@ -84,6 +84,7 @@ export class DockerDriver implements Driver {
   readonly #closing = new AbortController();
   #runtimes: ContainerRuntimes;
   #events: Readable | null = null;
+  #watchedSinceMs = Number.POSITIVE_INFINITY;
   #watch: Promise<unknown> = Promise.resolve();
   #sink: ReplicaSink | null = null;
 
@@ -279,6 +280,7 @@ export class DockerDriver implements Driver {
     return new Container({
       ...{ containerId, record, engine, sink: this.#sink, clock, isNew, disk: this.#options.disk },
       onEnded: () => this.placement.release(replicaId),
+      watchedSinceMs: () => this.#watchedSinceMs,
       file: new ContainerFile(join(containersDir, replicaId)),
       onFault: (error) => log.error({ err: error, replicaId }, "could not look at a container"),
     });
@@ -307,12 +309,13 @@ export class DockerDriver implements Driver {
   }
 
   async #watchEvents(): Promise<void> {
-    const { engine } = this.#options;
-    const filters = { event: ["die", "destroy"], label: [`${labels.instance}=${this.instanceId}`] };
+    const { engine, clock } = this.#options;
+    const filters = { event: ["die", "destroy", "kill"], label: [`${labels.instance}=${this.instanceId}`] };
     const events = (await engine.streams.getEvents({ filters })) as unknown as Readable;
     this.#events = events;
+    this.#watchedSinceMs = clock.now();
     const lines = createInterface({ input: events }).on("line", (line) => this.#lookAt(line));
-    const ended = once(lines, "close");
+    const ended = once(lines, "close").finally(() => (this.#watchedSinceMs = Number.POSITIVE_INFINITY));
     // A broken connection ends the lines too.
     events.on("error", () => undefined).once("close", () => lines.close());
     if (this.#closing.signal.aborted) events.destroy();
@@ -325,7 +328,9 @@ export class DockerDriver implements Driver {
   /** `event`: JSON that contains the id of a container. */
   #lookAt(event: string): void {
     for (const container of this.#containers.values()) {
-      if (!container.isEnded && event.includes(container.containerId)) void container.look();
+      if (container.isEnded || !event.includes(container.containerId)) continue;
+      if (event.includes('"Action":"kill"')) container.signalled();
+      else void container.look();
     }
   }
 
