@@ -122,16 +122,17 @@ export class RunTraffic {
   }
 
   async #ended(runId: string): Promise<RunItem> {
-    return await until(
-      `run ${runId} has ended`,
-      async () => {
-        const { status, body } = await this.platform.api("GET", `${this.#runs()}/${runId}`);
-        assert.equal(status, 200, `an accepted run is known: ${JSON.stringify(body)}`);
-        const item = body.item as RunItem;
-        return finalStates.has(item.status) ? item : null;
-      },
-      { deadlineMs: waitMs },
-    );
+    let item: RunItem | null = null;
+    const ask = async (): Promise<RunItem | null> => {
+      const { status, body } = await this.platform.api("GET", `${this.#runs()}/${runId}`);
+      assert.equal(status, 200, `an accepted run is known: ${JSON.stringify(body)}`);
+      item = body.item as RunItem;
+      return finalStates.has(item.status) ? item : null;
+    };
+    return await until(`run ${runId} has ended`, ask, { deadlineMs: waitMs }).catch(async (error: unknown) => {
+      const { body } = await this.platform.api("GET", this.#runs().replace(/runs$/, "containers"));
+      throw new Error(`${JSON.stringify(item)}, with replicas ${JSON.stringify(body)}`, { cause: error });
+    });
   }
 
   /** Checks that all were delivered, failures too; for a success the function ran once, and its own answer was delivered. */
