@@ -1,6 +1,5 @@
 // Runs replicas as containers of a Docker engine on this machine. They outlive the platform: their labels keep what a later process
 // of the platform has to know.
-import { once } from "node:events";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -314,14 +313,23 @@ export class DockerDriver implements Driver {
     const events = (await engine.streams.getEvents({ filters })) as unknown as Readable;
     this.#events = events;
     this.#watchedSinceMs = clock.now();
+    const ended = Promise.withResolvers<void>();
     const lines = createInterface({ input: events }).on("line", (line) => this.#lookAt(line));
-    const ended = once(lines, "close").finally(() => (this.#watchedSinceMs = Number.POSITIVE_INFINITY));
+    lines.once("close", () => {
+      this.#watchedSinceMs = Number.POSITIVE_INFINITY;
+      ended.resolve();
+    });
     // A broken connection ends the lines too.
+    lines.on("error", () => undefined);
     events.on("error", () => undefined).once("close", () => lines.close());
     if (this.#closing.signal.aborted) events.destroy();
-    // Whatever happened before.
-    await this.#compare();
-    await ended;
+    try {
+      // Whatever happened before.
+      await this.#compare();
+      await ended.promise;
+    } finally {
+      events.destroy();
+    }
     if (!this.#closing.signal.aborted) throw new Error("the engine ended its events");
   }
 
