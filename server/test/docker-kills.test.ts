@@ -54,7 +54,7 @@ class Stage {
     const folder = temporaryFolder(t, "engine");
     const file = join(folder, "image.tar");
     runDocker(await openEngine(), "save", "--output", file, baseImage);
-    const engine = await startEngine(join(folder, "e"));
+    const engine = await startEngine(join(folder, "e"), { isLocal: true });
     let stage: Stage | null = null;
     cleanLast(t, () => (stage === null ? engine : stage.engine).stop());
     runDocker(engine, "load", "--input", file);
@@ -112,7 +112,7 @@ class Stage {
       }
     } else {
       await this.engine.end(kind === "engine" ? "SIGKILL" : "SIGTERM");
-      this.engine = await startEngine(join(this.#folder, "e"));
+      this.engine = await startEngine(join(this.#folder, "e"), { isLocal: true });
     }
   }
 

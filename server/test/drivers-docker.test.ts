@@ -2,6 +2,7 @@
 // removed, the engine ends; and what an image asks of the engine.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
+import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
@@ -55,12 +56,40 @@ for (const [deed, words, reason] of [
     const exited = await stage.sink.told("exited", spec.replicaId);
     if (typeof reason === "string") assert.equal(exited.reason, reason);
     else assert.match(exited.reason, reason);
+    assert.equal(exited.isExternal, true);
     await stage.driver.stop(spec.replicaId, { graceMs: 0 });
     await stage.driver.forget(spec.replicaId);
     assert.equal(exitsOf(stage, spec).length, 1);
     assert.deepEqual(await stage.fixture.remains(), []);
   });
 }
+
+test("events that break off while the engine is asked are followed again", { skip }, async (t) => {
+  const engine = await openEngine();
+  const socketPath = join(temporaryFolder(t, "engine"), "s");
+  const following = new Set<Socket>();
+  let breaks = 1;
+  const server = createServer((client) => {
+    const onward = connect(engine.socketPath);
+    for (const one of [client, onward]) one.on("error", () => undefined);
+    client.on("data", (asked) => {
+      if (asked.includes("/events?")) following.add(client);
+      if (!asked.includes("/containers/json?") || following.size === 0 || breaks-- <= 0) return;
+      for (const one of following) one.destroy();
+      following.clear();
+    });
+    client.pipe(onward).pipe(client);
+    client.on("close", () => onward.destroy());
+  });
+  t.after(() => server.close());
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve));
+  const stage = await openStage(t, { engine: { ...engine, socketPath } });
+  await until("events are followed again", () => breaks <= 0 && following.size > 0, { deadlineMs: engineWaitMs });
+  const spec = await startServing(stage);
+  stage.fixture.docker("kill", stage.fixture.nameOf(spec));
+  assert.equal((await stage.sink.told("exited", spec.replicaId)).isExternal, true);
+  await stage.driver.forget(spec.replicaId);
+});
 
 test("a replica that somebody has paused can be stopped", { skip }, async (t) => {
   const stage = await openStage(t);
@@ -159,7 +188,7 @@ test("what runs when the engine ends is reported once, and what it lost track of
   const folder = temporaryFolder(t, "engine");
   const file = join(folder, "image.tar");
   runDocker(await openEngine(), "save", "--output", file, baseImage);
-  let engine = await startEngine(join(folder, "e"));
+  let engine = await startEngine(join(folder, "e"), { isLocal: true });
   cleanLast(t, () => engine.stop());
   runDocker(engine, "load", "--input", file);
   const stage = await openStage(t, { engine });
@@ -170,7 +199,7 @@ test("what runs when the engine ends is reported once, and what it lost track of
     const given = [`${labels.instance}=${fixture.instanceId}`, `${labels.replica}=lost`];
     fixture.docker("create", ...given.flatMap((one) => ["--label", one]), baseImage, "true");
     await engine.end(signal);
-    engine = await startEngine(join(folder, "e"));
+    engine = await startEngine(join(folder, "e"), { isLocal: true });
     await stage.sink.told("exited", spec.replicaId);
     await driver.forget(spec.replicaId);
     assert.equal(exitsOf(stage, spec).length, 1);

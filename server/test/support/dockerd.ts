@@ -59,8 +59,11 @@ export function runDocker({ dockerHost }: Pick<Engine, "dockerHost">, ...paramet
   }).trim();
 }
 
-/** Starts an engine in the folder, whose path must be short because of its sockets. */
-export async function startEngine(folder: string): Promise<StartedEngine> {
+/**
+ * Starts an engine in the folder, whose path must be short because of its sockets. `isLocal`: its containers do not get beyond the
+ * machine, and it leaves the tables of iptables alone, which an engine that starts empties while others use them.
+ */
+export async function startEngine(folder: string, { isLocal = false } = {}): Promise<StartedEngine> {
   mkdirSync(join(folder, "tmp"), { recursive: true });
   const network = await makeBridge(folder);
   const socketPath = join(folder, "docker.sock");
@@ -72,7 +75,7 @@ export async function startEngine(folder: string): Promise<StartedEngine> {
     hostAddress: network.address,
     tracedFile: join(folder, "traced"),
   };
-  const child = spawnEngine(folder, { ...engine, network });
+  const child = spawnEngine(folder, { ...engine, network, isLocal });
   const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
   const end = async (signal: "SIGTERM" | "SIGKILL"): Promise<void> => {
     child.kill(signal);
@@ -99,8 +102,9 @@ export async function startEngine(folder: string): Promise<StartedEngine> {
 /** `setpriv`: the engine ends in order when its starter is killed. Without a file for the configuration, it reads the machine's. */
 function spawnEngine(
   folder: string,
-  { network, dataRoot, dockerHost, tracedFile }: Engine & { readonly network: EngineNetwork },
+  given: Engine & { readonly network: EngineNetwork; readonly isLocal: boolean },
 ): ChildProcess {
+  const { network, dataRoot, dockerHost, tracedFile, isLocal } = given;
   const { name, bridge, pool } = network;
   const runtime = join(folder, "runtime");
   writeFileSync(runtime, `#!/bin/sh\necho "$*" >> ${tracedFile}\nexec runc "$@"\n`, { mode: 0o700 });
@@ -119,6 +123,7 @@ function spawnEngine(
     "containerd-plugins-namespace": `${name}-plugins`,
     // Forwarding is on already. An engine that turns it on also drops what others forward.
     "ip-forward": "false",
+    ...(isLocal ? { iptables: "false", "ip-masq": "false" } : {}),
     "shutdown-timeout": "2",
   };
   writeFileSync("/proc/sys/net/ipv4/ip_forward", "1");

@@ -1,5 +1,6 @@
 // One replica in the engine. `look` asks the engine for its state and emits new events; the driver calls it after each event of
 // the engine, and regularly while it is being stopped. It does not matter which process of the platform created the container.
+import { constants } from "node:os";
 import type { ContainerInspectInfo } from "dockerode";
 import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import type { Address, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
@@ -37,6 +38,8 @@ const removed: ExitSummary = {
 };
 const restarted = "The replica's container was restarted from outside the platform.";
 const goneStatuses = [404, 409];
+/** How much later than a container's end the engine may tell that it has sent a signal, or end itself. */
+const tellingMs = 500;
 
 /** One container. */
 export class Container {
@@ -237,6 +240,11 @@ export class Container {
       ...{ memoryRanOut: state.OOMKilled ? "own" : "no", memoryGb, program },
     });
     const at = Date.parse(state.FinishedAt) || null;
+    // What tells who sent the signal may come after the end.
+    if (this.#asked === "not" && this.#endReason === null && isSignal(state) && !this.#isExternal(at)) {
+      await this.#options.clock.sleep(tellingMs);
+    }
+    if (this.#isClosed) return;
     this.#end({ ...summary, isExternal: this.#isExternal(at) }, at);
   }
 
@@ -262,6 +270,11 @@ export class Container {
     sink.event({ kind: "exited", replicaId: record.replicaId, at: time, ...summary });
     this.#gone.resolve();
   }
+}
+
+/** It may have been ended by the engine, and not by the kernel for lack of memory. */
+function isSignal({ ExitCode, OOMKilled }: State): boolean {
+  return !OOMKilled && (ExitCode === 128 + constants.signals.SIGTERM || ExitCode === 128 + constants.signals.SIGKILL);
 }
 
 function addressOf({ NetworkSettings }: ContainerInspectInfo, { record, engine }: ContainerOptions): Address | null {
