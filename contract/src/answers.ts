@@ -191,7 +191,19 @@ export const appLogPage = z.strictObject({
   nextPageToken: z.string().optional(),
 });
 
-/** Running replicas only; stopped ones are not listed. */
+/** What a replica uses now. Null: not measured here; cores, the mean of the last seconds, also at the first measurement. */
+export const replicaUse = z.strictObject({
+  cpuCores: z.number().nullable(),
+  memoryBytes: z.int(),
+  /** Since the replica's start. */
+  networkReceivedBytes: z.int().nullable(),
+  networkSentBytes: z.int().nullable(),
+  /** Of the replica's GPUs, from 0 to 1. */
+  gpuUtilization: z.number().nullable(),
+  gpuMemoryBytes: z.int().nullable(),
+});
+
+/** Running replicas only; stopped ones are not listed. `usage` is ours, null for one that could not be measured. */
 export const containerList = z.array(
   z.strictObject({
     appId: z.string(),
@@ -209,6 +221,7 @@ export const containerList = z.array(
     region: z.string().nullable(),
     buildId: z.uuid(),
     isTerminating: z.boolean(),
+    usage: replicaUse.nullable(),
   }),
 );
 

@@ -12,6 +12,7 @@ import { forwardingTo, openCallRecords, openRuns, type RunSettings } from "#runs
 import type { RunStep } from "#runs/run-steps.ts";
 import type { Allowance } from "#scheduler/allowance.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
+import { UseOfReplicas, type ReplicaUses } from "#scheduler/replica-use.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler, type SchedulerParts } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -75,7 +76,9 @@ export async function openCalls(
   const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
     ...{ old: condition(appId, old), next: condition(appId, next), weight: view.weightOf(appId, next) },
   });
-  return { proxy, scheduler, runs, runUseCases, records, conditionsOf };
+  const uses = new UseOfReplicas({ driver, clock, log });
+  const replicaUses = (): Promise<ReplicaUses> => uses.get();
+  return { proxy, scheduler, runs, runUseCases, records, conditionsOf, replicaUses };
 }
 
 /** The stops of persons come before those of budgets: a person has to act first. */

@@ -3,13 +3,14 @@
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
 import type { Placement } from "#drivers/pools/placement.ts";
-import type { Gpu, GpuUse } from "#drivers/pools/pool.ts";
+import type { Gpu } from "#drivers/pools/pool.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { readBacklog, type Backlog } from "#metrics/backlog-store.ts";
 import { ListedApps } from "#metrics/listed-apps.ts";
 import { Metrics, type Sample } from "#metrics/registry.ts";
+import type { ReplicaUse, ReplicaUses } from "#scheduler/replica-use.ts";
 import { serveMetrics } from "#metrics/server.ts";
 import { statusClasses } from "#proxy/call-meter.ts";
 import type { Proxy } from "#proxy/proxy.ts";
@@ -31,6 +32,7 @@ export type MeasuredParts = {
   readonly webhooks: Webhooks;
   readonly disk: SharedDisk;
   readonly placement: Placement;
+  readonly replicaUses: () => Promise<ReplicaUses>;
   readonly counts: DatabaseCounts;
   readonly health: Health;
 };
@@ -67,7 +69,7 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
   );
   addCalls(metrics, parts);
   addReplicas(metrics, parts);
-  addGpus(metrics, parts);
+  addReplicaUse(metrics, parts);
   addWork(metrics, parts);
   addStores(metrics, parts);
 }
@@ -136,7 +138,7 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
   );
 }
 
-function addGpus(metrics: Metrics, { placement }: Parts): void {
+function addReplicaUse(metrics: Metrics, { placement, replicaUses }: Parts): void {
   metrics.gauge("slipway_gpus", "GPUs by pool, compute type and state; lost: one that does not answer.", () => {
     const claimed = new Set([...placement.claims.values()].flatMap(({ gpus }) => gpus));
     const all = placement.pools.flatMap(({ name: pool, gpus }) => gpus.map((gpu) => ({ ...gpu, pool })));
@@ -147,16 +149,28 @@ function addGpus(metrics: Metrics, { placement }: Parts): void {
       return { labels: { pool, compute, state }, value };
     });
   });
-  const ofUse = (read: (use: GpuUse) => number): Sample[] =>
-    [...placement.claims.keys()].flatMap((replica) => {
-      const use = placement.gpuUseOf(replica);
-      return use === undefined ? [] : [{ labels: { replica }, value: read(use) }];
+  const ofUse = async (read: (use: ReplicaUse) => number | undefined): Promise<Sample[]> =>
+    Array.from(await replicaUses()).flatMap(([replica, use]) => {
+      const value = read(use);
+      return value === undefined ? [] : [{ labels: { replica }, value }];
     });
+  metrics.counter("slipway_replica_cpu_seconds_total", "Processor time of a replica.", () =>
+    ofUse(({ cpuSeconds }) => cpuSeconds),
+  );
+  metrics.gauge("slipway_replica_memory_bytes", "Memory of a replica, without what could be reclaimed.", () =>
+    ofUse(({ memoryBytes }) => memoryBytes),
+  );
+  metrics.counter("slipway_replica_network_receive_bytes_total", "What a replica received over its network.", () =>
+    ofUse(({ network }) => network?.receivedBytes),
+  );
+  metrics.counter("slipway_replica_network_transmit_bytes_total", "What a replica sent over its network.", () =>
+    ofUse(({ network }) => network?.sentBytes),
+  );
   metrics.gauge("slipway_replica_gpu_utilization", "Mean utilization of a replica's GPUs, from 0 to 1.", () =>
-    ofUse(({ utilization }) => utilization),
+    ofUse(({ gpu }) => gpu?.utilization),
   );
   metrics.gauge("slipway_replica_gpu_memory_bytes", "Used memory of a replica's GPUs.", () =>
-    ofUse(({ memoryBytes }) => memoryBytes),
+    ofUse(({ gpu }) => gpu?.memoryBytes),
   );
 }
 

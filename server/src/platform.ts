@@ -105,7 +105,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
     lines: logs.appLogs,
     environmentOf: (appId) => useCases.secrets.environmentOf(appId),
   });
-  const { scheduler, proxy, runs } = calls;
+  const { scheduler, runs } = calls;
   const money = { ...foundation, plans: plans.useCases, guard, mail: people.mailer, onStep };
   const billing = openBilling(settings, money);
   const audit = await openAudit(settings, { ...foundation, signer: keys, guard, planDaysOf });
@@ -114,7 +114,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
   const hardware: ApiParts["hardware"] = () => hardwareOf(driver.placement.pools, billing.priceOf);
   const port = await openApi(config, {
-    ...{ ...apiParts, health, hardware, scheduler, proxy, reached, lifecycle, log, conditionsOf: calls.conditionsOf },
+    ...{ ...apiParts, ...calls, health, hardware, reached, lifecycle, log },
     runs: calls.runUseCases,
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,

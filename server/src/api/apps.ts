@@ -5,13 +5,14 @@ import { appStatusOf, type AppDetail } from "#apps/app.ts";
 import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
 import { must } from "#lib/assert.ts";
 import { shownAppId, type ProjectId } from "#lib/ids.ts";
+import type { ReplicaUse } from "#scheduler/replica-use.ts";
 import { appOf, projectOf, refOf, type Handlers } from "./call.ts";
 import { showSettings } from "./settings.ts";
 import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for apps and their replicas. */
-export function appHandlers({ apps, lifecycle, urls, limit, waitReason, clock }: HandlerParts) {
+export function appHandlers({ apps, lifecycle, urls, limit, waitReason, replicaUses, clock }: HandlerParts) {
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -58,8 +59,9 @@ export function appHandlers({ apps, lifecycle, urls, limit, waitReason, clock }:
       };
     },
     async listContainers(call) {
-      const now = clock.now();
-      return (await apps.replicas(projectOf(call), appOf(call))).map((replica) => showContainer(replica, now));
+      const rows = await apps.replicas(projectOf(call), appOf(call));
+      const uses = rows.length === 0 ? null : await replicaUses();
+      return rows.map((replica) => showContainer(replica, { now: clock.now(), use: uses?.get(replica.id) }));
     },
   } satisfies Handlers;
 }
@@ -114,7 +116,10 @@ const containerStates = {
   stopped: "TERMINATING",
 } as const;
 
-function showContainer(container: ReplicaRow, now: number): z.infer<typeof answers.containerList>[number] {
+function showContainer(
+  container: ReplicaRow,
+  { now, use }: { readonly now: number; readonly use: ReplicaUse | undefined },
+): z.infer<typeof answers.containerList>[number] {
   const startedAt = container.started_at;
   // A Unix socket has no host.
   const host = container.address?.startsWith("unix:") ? null : (container.address?.replace(/:\d+$/, "") ?? null);
@@ -135,5 +140,17 @@ function showContainer(container: ReplicaRow, now: number): z.infer<typeof answe
     region: container.region,
     buildId: container.build_id,
     isTerminating: container.state === "draining",
+    usage: use === undefined ? null : showUse(use),
+  };
+}
+
+function showUse({ cpuCores, memoryBytes, network, gpu }: ReplicaUse): z.infer<typeof answers.replicaUse> {
+  return {
+    cpuCores,
+    memoryBytes,
+    networkReceivedBytes: network?.receivedBytes ?? null,
+    networkSentBytes: network?.sentBytes ?? null,
+    gpuUtilization: gpu?.utilization ?? null,
+    gpuMemoryBytes: gpu?.memoryBytes ?? null,
   };
 }

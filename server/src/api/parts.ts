@@ -22,6 +22,7 @@ import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { InvitationUseCases } from "#people/invitation-use-cases.ts";
+import type { ReplicaUses } from "#scheduler/replica-use.ts";
 import type { Mail } from "#people/mailer.ts";
 import type { MemberUseCases } from "#people/member-use-cases.ts";
 import type { People } from "#people/people.ts";
@@ -72,6 +73,8 @@ export type ApiParts = {
   };
   /** What replicas can have here now. */
   readonly hardware: () => z.infer<typeof hardwareAnswer>;
+  /** What replicas use now. */
+  readonly replicaUses: () => Promise<ReplicaUses>;
   /** How the releases of a roll-out do now. */
   readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
   /** Why the calls of an app wait; undefined: they do not. */

@@ -158,6 +158,8 @@ export type ReplicaUsage = {
   readonly cpuSeconds: number;
   /** Current memory, without what the system could reclaim. */
   readonly memoryBytes: number;
+  /** Since its start; absent where its network cannot be told from others. */
+  readonly network?: { readonly receivedBytes: number; readonly sentBytes: number } | undefined;
   /** Of its GPUs; absent when it has none, or they could not be measured. */
   readonly gpu?: GpuUse | undefined;
 };

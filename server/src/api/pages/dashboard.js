@@ -181,8 +181,28 @@ function buildRow(project, app, build) {
 }
 
 function replicas(containers) {
-  const rows = containers.map((one) => [one.containerId, state(one.containerState), time(one.timestamp)]);
-  return table("Replicas", ["Replica", "State", "Created"], rows);
+  const hasGpus = containers.some(({ usage }) => (usage?.gpuMemoryBytes ?? null) !== null);
+  const rows = containers.map((one) => [
+    ...[one.containerId, state(one.containerState), time(one.timestamp)],
+    ...(one.usage === null ? [] : usageOf(one.usage, hasGpus)),
+  ]);
+  const heads = ["Replica", "State", "Created", "CPU", "Memory", "Received", "Sent"];
+  return table("Replicas", hasGpus ? [...heads, "GPU", "GPU memory"] : heads, rows);
+}
+
+function usageOf(usage, hasGpus) {
+  const { cpuCores, memoryBytes, networkReceivedBytes, networkSentBytes, gpuUtilization, gpuMemoryBytes } = usage;
+  const cells = [
+    cpuCores === null ? "" : `${cpuCores.toFixed(2)} cores`,
+    ...[memoryBytes, networkReceivedBytes, networkSentBytes].map(sizeText),
+  ];
+  if (!hasGpus) return cells;
+  return [...cells, gpuUtilization === null ? "" : `${Math.round(gpuUtilization * 100)} %`, sizeText(gpuMemoryBytes)];
+}
+
+function sizeText(bytes) {
+  if (bytes === null) return "";
+  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
 }
 
 function output(lines) {

@@ -20,8 +20,17 @@ export async function measureContainers<Key>(
   return usage;
 }
 
-function usageIn({ cpu_stats, memory_stats }: ContainerStats): ReplicaUsage {
+function usageIn({ cpu_stats, memory_stats, ...more }: ContainerStats): ReplicaUsage {
   const { usage, stats } = memory_stats;
   const reclaimable = stats.total_inactive_file ?? stats.inactive_file ?? 0;
-  return { cpuSeconds: cpu_stats.cpu_usage.total_usage / 1e9, memoryBytes: Math.max(0, usage - reclaimable) };
+  // Absent for a container without a network.
+  const networks = Object.values((more.networks as ContainerStats["networks"] | undefined) ?? {});
+  return {
+    cpuSeconds: cpu_stats.cpu_usage.total_usage / 1e9,
+    memoryBytes: Math.max(0, usage - reclaimable),
+    network: {
+      receivedBytes: networks.reduce((sum, one) => sum + one.rx_bytes, 0),
+      sentBytes: networks.reduce((sum, one) => sum + one.tx_bytes, 0),
+    },
+  };
 }

@@ -170,7 +170,8 @@ export class ProcessDriver implements Driver {
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
     const alive = [...this.#replicas].filter(([, replica]) => !replica.isEnded);
-    const usage = usageOf(new Map(alive.flatMap(([id, { pid }]) => (pid === null ? [] : [[id, pid]]))));
+    const pids = new Map(alive.flatMap(([id, { pid }]) => (pid === null ? [] : [[id, pid]])));
+    const usage = usageOf(pids, { hasNetwork: this.#network !== null });
     return Promise.resolve(
       new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.placement.gpuUseOf(id) }] as const)),
     );

@@ -7,8 +7,8 @@ import { parseStat } from "./replica-files.ts";
 /** Fields of /proc/<pid>/stat after the name: own time in user and kernel mode, and that of exited children. */
 const timeFields = [11, 12, 13, 14];
 
-/** Usage of each given first process, with its descendants. Scans the machine's processes once for all. */
-export function usageOf<Key>(firstPids: ReadonlyMap<Key, number>): Map<Key, ReplicaUsage> {
+/** Usage of each given first process, with its descendants. Scans the machine's processes once for all. `hasNetwork`: each has its own. */
+export function usageOf<Key>(firstPids: ReadonlyMap<Key, number>, { hasNetwork = false } = {}): Map<Key, ReplicaUsage> {
   const usage = new Map<Key, ReplicaUsage>();
   if (firstPids.size === 0) return usage;
   const children = childrenByParent();
@@ -18,9 +18,18 @@ export function usageOf<Key>(firstPids: ReadonlyMap<Key, number>): Map<Key, Repl
     usage.set(key, {
       cpuSeconds: all.reduce((sum, one) => sum + one.cpuSeconds, 0),
       memoryBytes: all.reduce((sum, one) => sum + one.memoryBytes, 0),
+      ...(hasNetwork ? { network: trafficOf(readText(`/proc/${pid}/net/dev`)) } : {}),
     });
   }
   return usage;
+}
+
+/** `text`: of /proc/<pid>/net/dev, one line for each interface: name, eight numbers of what was received, eight of what was sent. */
+function trafficOf(text: string): NonNullable<ReplicaUsage["network"]> {
+  const lines = text.split("\n").map((line) => line.trim().split(/[:\s]+/));
+  const outward = lines.filter(([name, bytes]) => name !== "lo" && /^\d+$/.test(bytes ?? ""));
+  const sumOf = (field: number): number => outward.reduce((sum, fields) => sum + Number(fields[field] ?? 0), 0);
+  return { receivedBytes: sumOf(1), sentBytes: sumOf(9) };
 }
 
 /** Null when the process is gone. */
