@@ -70,3 +70,25 @@ test(
     await untilFree(bed);
   }),
 );
+
+test(
+  "a replica that refuses calls because it stops gets no others for a moment",
+  bothWays(async (t, openBed) => {
+    const bed = await openBed(t, {
+      settings: { loadBalancingAlgorithm: "first-available" },
+      clock: new VirtualClock(),
+    });
+    const stopping = await httpReplica(t, (_request, response) =>
+      response.writeHead(503, { "slipway-refused": "1", "retry-after": "1" }).end(),
+    );
+    const alive = await httpReplica(t, (request, response) => request.pipe(response));
+    bed.setReplicas(stopping, alive);
+    const refused = await bed.call("/run", { method: "POST", body: "mine" });
+    assert.equal(refused.status, 503);
+    assert.deepEqual([refused.headers.get("slipway-refused"), refused.headers.get("retry-after")], [null, "1"]);
+    for (let times = 0; times < 3; times++) {
+      assert.equal(await (await bed.call("/run", { method: "POST", body: "mine" })).text(), "mine");
+    }
+    await untilFree(bed);
+  }),
+);

@@ -50,6 +50,19 @@ test("a run whose only replica cannot be reached waits in the line for its succe
   assert.equal(run.starts.length, 2);
 });
 
+test("a replica that refuses a run has not begun it, which only a 503 can say", async (t) => {
+  const bed = await openProxyBed(t);
+  const refusing = (status: number) =>
+    httpReplica(t, (_request, response) =>
+      response.writeHead(status, { "slipway-refused": "1" }).end('{"message": "stopping"}'),
+    );
+  bed.setReplicas(await refusing(503));
+  const run = new WatchedRun(bed);
+  await assertEnded(bed, run, "replica_failed not sent");
+  bed.setReplicas(await refusing(500));
+  await assertEnded(bed, new WatchedRun(bed), '500 {"message": "stopping"}');
+});
+
 test("answers that break off or make no sense are told as sent, whatever came of them", async (t) => {
   const bed = await openProxyBed(t);
   const broken: readonly (readonly [string, string, "end" | "reset"])[] = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from .exchange import Exchange
-from .http_answer import answer_head, JSON, message_body
+from .http_answer import answer_head, JSON, message_body, REFUSED, STOPPING
 from .http_chunks import ChunkedBody, body_too_large
 from .http_head import HEAD_BYTES_MAX, Head, HttpError, parse_head
 
@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
         if self._phase == _HEAD and not self._buffer:
             self._close()
         elif self._phase in (_HEAD, _LENGTH, _CHUNKS):
-            self._refuse(HttpError(503, "the replica is stopping and takes no new calls"))
+            self._send_and_linger(503, message_body(STOPPING), REFUSED, False)
 
     def expire(self, now: float) -> None:
         """Ends the connection when the client has let its deadline pass. Called by the sweep about each second."""

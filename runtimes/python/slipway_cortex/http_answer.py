@@ -8,6 +8,10 @@ import time
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
+STOPPING = "the replica is stopping and takes no new calls"
+# Of a 503 to a call that never began, so that another replica may get it.
+REFUSED = b"retry-after: 1\r\nslipway-refused: 1\r\n"
+
 _REASONS = {
     100: b"Continue",
     200: b"OK",

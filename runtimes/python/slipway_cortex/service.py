@@ -13,7 +13,7 @@ from .connection import Connection
 from .endpoints import BindingError, Endpoint, Endpoints
 from .failures import print_failure, refusal_body
 from .held_runs import RUNS_PATH, HeldRuns
-from .http_answer import message_body
+from .http_answer import message_body, REFUSED, STOPPING
 from .http_head import HttpError
 from .runs import run_id_from
 from .workers import Workers
@@ -119,7 +119,7 @@ class Service:
             return self.refusal(405, text, run_id, b"allow: POST\r\n")
         held_id = "%s.%s" % (run_id, head.held.decode("ascii")) if head.held else ""
         if self.draining and not (held_id and self.held.knows(held_id)):
-            return self.refusal(503, "the replica is stopping and takes no new calls", run_id, b"retry-after: 1\r\n")
+            return self.refusal(503, STOPPING, run_id, REFUSED)
         verdict = Verdict(run_id=run_id)
         verdict.endpoint = endpoint
         verdict.openai = openai
@@ -179,14 +179,14 @@ class Service:
             kind = "ParameterError" if outcome.status == 422 else "RequestError"
             exchange.answer(outcome.status, refusal_body(verdict.run_id, kind, outcome.message))
         elif self.draining:
-            exchange.refuse(message_body("the replica is stopping and takes no new calls", verdict.run_id))
+            exchange.refuse(message_body(STOPPING, verdict.run_id), REFUSED)
         elif len(self._running) < self.settings.concurrency:
             call = Call(self, exchange, verdict, *outcome)
             self._running.add(call)
             call.start()
         elif len(self._waiting) >= WAITING_MAX:
             text = "%d calls wait for this replica already" % WAITING_MAX
-            exchange.refuse(message_body(text, verdict.run_id), b"retry-after: 1\r\n")
+            exchange.refuse(message_body(text, verdict.run_id), REFUSED)
         else:
             self._waiting.append(Call(self, exchange, verdict, *outcome))
 

@@ -103,10 +103,12 @@ class DrainTest(unittest.TestCase):
             answer = until(lambda: self.unready(replica))
             self.assertEqual((answer.message, answer.fields["connection"]), ("the replica is stopping", "close"))
             self.assertEqual(replica.get("/_slipway/health").status, 200)
-            self.assertEqual(replica.call("echo").status, 503)
+            refused = replica.call("echo")
+            self.assertEqual((refused.status, refused.fields["slipway-refused"]), (503, "1"))
             arriving.send(b" 1}")
             answer = arriving.answer()
             self.assertEqual((answer.status, answer.fields["connection"]), (503, "close"))
+            self.assertEqual(answer.fields["slipway-refused"], "1")
             open(replica.path("go"), "w").close()
             for client in calls[:2]:
                 answer = client.answer()

@@ -36,6 +36,8 @@ export class AnswerHead extends FieldReader {
   cookies: string[] | null = null;
   /** The value of `Location`, which `text` leaves out: it is meant for the app's own root. Null: none. */
   location: string | null = null;
+  /** The replica says that the call never began there. */
+  isRefused = false;
   /** What is wrong with the head; null: nothing. */
   problem: string | null = null;
   #isChunked = false;
@@ -105,6 +107,9 @@ export class AnswerHead extends FieldReader {
         return false;
       case "upgrade":
         this.upgrade = value;
+        return false;
+      case "slipway-refused":
+        this.isRefused = this.status === 503;
         return false;
       default:
         // Such fields concern one connection only, affect more than the app, or carry an id that the platform sets itself.

@@ -157,6 +157,11 @@ export class AppCalls {
     this.refresh();
   }
 
+  /** The call's replica has refused it: it gets no others for a moment. */
+  refused({ slot }: AdmittedCall): void {
+    if (slot !== null) this.#suspend(slot, this.#parts.monotonicMs());
+  }
+
   #suspend(slot: ReplicaSlot, nowMs: number): void {
     this.#setOpen(this.#open.filter((one) => one !== slot));
     if (slot.isUnreachable) return;

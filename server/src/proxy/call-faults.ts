@@ -32,6 +32,14 @@ export function replicaFailed(runId: RunId, reason: string): Fault {
   return new Fault("replica_failed", message);
 }
 
+/** Of a run, which another replica gets. */
+export function refusedByReplica(): Fault {
+  return new Fault(
+    "replica_failed",
+    "The app's replica was stopping, or had too many calls, and did not take this one.",
+  );
+}
+
 /** The body of a plain call is longer than the limit. */
 export function tooLarge(bytesMax: number): Fault {
   return new Fault("too_large", `The body is larger than ${bytesMax} bytes (SLIPWAY_BODY_LIMIT_MB).`);

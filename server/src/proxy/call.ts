@@ -139,6 +139,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   onHead(head: AnswerHead): void {
     this.#head = head;
     this.status = head.status;
+    if (head.isRefused) this.#app.refused(this);
     const { client, runId, fields, lines, isSandboxed } = this.about;
     const sendsTrailers = head.body === "chunked" && fields.takesTrailers;
     const cookies = cookiesOfApp(head.cookies, this.about);

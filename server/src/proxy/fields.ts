@@ -6,6 +6,8 @@ import { assert } from "#lib/assert.ts";
 const own = [
   ...["connection", "keep-alive", "te", "trailer", "upgrade", "date", "cookie", "set-cookie", "transfer-encoding"],
   ...["content-length", "host", "authorization", "expect", "forwarded", "location"],
+  // Of an answer: the call never began there (runtimes/python/README.md).
+  "slipway-refused",
 ] as const;
 
 /** The same for fields that are called `x-…`. */

@@ -8,6 +8,7 @@ import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import { AnswerCollector, type CollectedAnswer } from "./answer-collector.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
+import { refusedByReplica } from "./call-faults.ts";
 import type { PlainAbout } from "./call.ts";
 import type { Client, ClientUser } from "./client.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
@@ -97,6 +98,7 @@ export class RunClient implements Client, RunHandle {
   #user: ClientUser | null = null;
   #answerBytes = 0;
   #wasSent = false;
+  #isRefused = false;
   #isOver = false;
 
   constructor(request: RunRequest, watcher: RunWatcher, log: Log) {
@@ -141,6 +143,7 @@ export class RunClient implements Client, RunHandle {
   }
 
   head(head: AnswerHead): void {
+    this.#isRefused = head.isRefused;
     this.#collector.head(head);
   }
 
@@ -159,7 +162,11 @@ export class RunClient implements Client, RunHandle {
   }
 
   end(): void {
-    this.#over(() => ({ kind: "answered", ...this.#collector.answer() }));
+    this.#over(() =>
+      this.#isRefused
+        ? { kind: "failed", fault: refusedByReplica(), wasSent: false }
+        : { kind: "answered", ...this.#collector.answer() },
+    );
   }
 
   refuse(fault: Fault): void {
