@@ -1,8 +1,7 @@
-// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback`, `roll-out` or `docker`:
-// measures,
-// prints, and writes docs/benchmarks.md.
-// Options: --rounds=7 --no-write; for proxy and async --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
-// for docker and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for step and roll-out --rate --seconds=4.
+// `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback`, `roll-out`, `docker`,
+// `docker-fleet` or `docker-calls`: measures, prints, and writes docs/benchmarks.md.
+// Options: --rounds=7 --no-write; for proxy, async and docker-calls --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
+// for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for step and roll-out --rate --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -10,6 +9,8 @@ import { benchAudit } from "./audit/audit-bench.ts";
 import { auditSection } from "./audit/audit-report.ts";
 import { benchColdStart } from "./cold-start.ts";
 import { benchDocker, dockerSection, dockerSettings } from "./docker.ts";
+import { benchCalls, callsSection } from "./docker-calls.ts";
+import { benchFleet, fleetSection } from "./docker-fleet.ts";
 import { benchProxies } from "./proxy-bench.ts";
 import { benchPush, pushSection } from "./push.ts";
 import { coldStartSection, comparison, machine, proxySection, writeSection } from "./report.ts";
@@ -95,6 +96,21 @@ async function docker(): Promise<string> {
   return section;
 }
 
+async function dockerFleet(): Promise<string> {
+  const host = values["docker-host"] ?? "unix:///var/run/docker.sock";
+  const section = fleetSection(await benchFleet({ rounds, host }, print), machine());
+  print(section);
+  return section;
+}
+
+async function dockerCalls(): Promise<string> {
+  const host = values["docker-host"] ?? "unix:///var/run/docker.sock";
+  const options = { rounds, seconds: Number(values.seconds), connections: Number(values.connections), host };
+  const section = callsSection(await benchCalls(options, print), options, machine());
+  print(section);
+  return section;
+}
+
 async function rollback(): Promise<string> {
   const section = rollbackSection(await benchRollback({ rounds }, print));
   print(section);
@@ -119,6 +135,8 @@ const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   rollback,
   "roll-out": rollOut,
   docker,
+  "docker-fleet": dockerFleet,
+  "docker-calls": dockerCalls,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];
