@@ -181,8 +181,12 @@ test(
     await until("calls are answered", async () => (await traffic.platform.call("work", "warm", {})).status === 200, {
       deadlineMs,
     });
-    const unfinished = "select id from builds where status in ('pending', 'building', 'initializing')";
-    await until("no build is left", async () => (await stage.rows(unfinished)).length === 0, { deadlineMs });
+    const unfinished = "select * from builds where status in ('pending', 'building', 'initializing') order by number";
+    let left: unknown[] = [];
+    const isNoneLeft = async (): Promise<boolean> => (left = await stage.rows(unfinished)).length === 0;
+    await until("no build is left", isNoneLeft, { deadlineMs }).catch((cause: unknown) => {
+      throw new Error(`${left.length} builds are left, first ${JSON.stringify(left[0])}`, { cause });
+    });
     await stage.change("PATCH", "", { minReplicaCount: 2, cooldownPeriodSeconds: 0 });
     await stage.agrees(2);
     await stage.change("PATCH", "", { minReplicaCount: 0 });
