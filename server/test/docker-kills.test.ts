@@ -27,6 +27,8 @@ const kills = isFull ? 200 : countOf({ what: "kills", complete: 8, short: 4 });
 const runsEach = 15;
 const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 const deadlineMs = 180_000;
+/** They run one after the other, and each kill interrupts one. */
+const buildsDeadlineMs = 900_000;
 
 const kinds = ["platform", "container", "removal", "engine", "engine's end"] as const;
 
@@ -184,7 +186,7 @@ test(
     const unfinished = "select * from builds where status in ('pending', 'building', 'initializing') order by number";
     let left: unknown[] = [];
     const isNoneLeft = async (): Promise<boolean> => (left = await stage.rows(unfinished)).length === 0;
-    await until("no build is left", isNoneLeft, { deadlineMs }).catch((cause: unknown) => {
+    await until("no build is left", isNoneLeft, { deadlineMs: buildsDeadlineMs }).catch((cause: unknown) => {
       throw new Error(`${left.length} builds are left, first ${JSON.stringify(left[0])}`, { cause });
     });
     await stage.change("PATCH", "", { minReplicaCount: 2, cooldownPeriodSeconds: 0 });
