@@ -163,6 +163,12 @@ export class Container {
     await this.#turn;
   }
 
+  /** Stops watching one that was not started; nothing is kept of it. */
+  async discard(): Promise<void> {
+    await this.close();
+    this.#options.file.remove();
+  }
+
   async #look(): Promise<void> {
     const { engine, containerId } = this.#options;
     const container = engine.calls.getContainer(containerId);

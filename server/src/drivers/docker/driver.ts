@@ -62,6 +62,7 @@ export type DockerDriverOptions = {
 const lookEveryMs = 1000;
 /** How often all containers are compared with the engine's list, in case an event was lost. */
 const compareEveryMs = 30_000;
+const eventsBeforeSeconds = 10;
 const rulesEveryMs = 10_000;
 const watching: RetryPolicy = { firstMs: 200, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
 
@@ -164,15 +165,14 @@ export class DockerDriver implements Driver {
   }
 
   list(): Promise<readonly OwnedReplica[]> {
-    return Promise.resolve([...this.#containers.values()].map((one) => one.owned(this.instanceId)));
+    const established = [...this.#containers].filter(([replicaId]) => !this.#starting.has(replicaId));
+    return Promise.resolve(established.map(([, one]) => one.owned(this.instanceId)));
   }
 
   async usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
     const running = [...this.#containers].filter(([, one]) => !one.isEnded);
-    const usage = await measureContainers(
-      this.#options.engine,
-      new Map(running.map(([replicaId, one]) => [replicaId, one.containerId])),
-    );
+    const ids = new Map(running.map(([replicaId, one]) => [replicaId, one.containerId]));
+    const usage = await measureContainers(this.#options.engine, ids);
     return new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.placement.gpuUseOf(id) }] as const));
   }
 
@@ -210,26 +210,34 @@ export class DockerDriver implements Driver {
     if (refusal !== null) throw new StartRefused(refusal);
     const { engine, log } = this.#options;
     const { replicaId } = spec;
-    let containerId: string | null = null;
+    let container: Container | null = null;
     try {
       signal.throwIfAborted();
       if (spec.containerRuntime !== null) await this.#lookForRuntimes();
       const missing = whyNoRuntime(this.#runtimes, spec.containerRuntime);
       if (missing !== null) throw new StartRefused(missing);
-      containerId = await this.#create(spec);
+      const containerId = await this.#create(spec);
+      const calls = engine.calls.getContainer(containerId);
+      const record = recordInLabels((await calls.inspect()).Config.Labels);
+      assert(record !== null, "a container of the platform has its labels");
+      // Known before it runs, so that no event of the engine about it is missed.
+      container = this.#containerOf(containerId, record, true);
+      this.#containers.set(replicaId, container);
       signal.throwIfAborted();
-      await engine.calls.getContainer(containerId).start();
+      await calls.start();
       signal.throwIfAborted();
     } catch (error) {
-      if (containerId !== null) await this.#remove(containerId);
+      // Its end is told already.
+      if (container?.isEnded === true) return;
+      if (container !== null) {
+        this.#containers.delete(replicaId);
+        await container.discard();
+        await this.#remove(container.containerId);
+      }
       if (signal.aborted) throw new StartRefused("The start was cancelled.");
       if (!(error instanceof StartRefused)) log.warn({ err: error, replicaId }, "the engine did not start a container");
       throw startRefusal(error, spec);
     }
-    const record = recordInLabels((await engine.calls.getContainer(containerId).inspect()).Config.Labels);
-    assert(record !== null, "a container of the platform has its labels");
-    const container = this.#containerOf(containerId, record, true);
-    this.#containers.set(spec.replicaId, container);
     await container.look();
   }
 
@@ -310,7 +318,9 @@ export class DockerDriver implements Driver {
   async #watchEvents(): Promise<void> {
     const { engine, clock } = this.#options;
     const filters = { event: ["die", "destroy", "kill"], label: [`${labels.instance}=${this.instanceId}`] };
-    const events = (await engine.streams.getEvents({ filters })) as unknown as Readable;
+    // With what the engine has just done to those that are about to end.
+    const since = Math.floor(clock.now() / 1000) - eventsBeforeSeconds;
+    const events = (await engine.streams.getEvents({ filters, since })) as unknown as Readable;
     this.#events = events;
     this.#watchedSinceMs = clock.now();
     const ended = Promise.withResolvers<void>();
