@@ -65,6 +65,9 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   if (files.length > 0 && process.env["SLIPWAY_TEST_SEED"] === undefined) process.env["SLIPWAY_TEST_CASES"] = "all";
   const folder = makeRunFolder();
   process.env["TMPDIR"] = folder.path;
+  // A connection to the package index that stalls is given up soon, whatever the machine says, and tried again.
+  process.env["PIP_DEFAULT_TIMEOUT"] = "30";
+  process.env["UV_HTTP_TIMEOUT"] = "30";
   // Each test file and each platform is a separate process, and compiling the same code again takes over half of its start.
   process.env["NODE_COMPILE_CACHE"] ??= join(projectDir, "node_modules/.cache/compiled");
   let server: RunServer | undefined;

@@ -16,7 +16,7 @@ import { until } from "#test/support/until.ts";
 
 const skip = await noEngine();
 
-test("app folders give the same answers in containers as in processes", { skip }, async (t) => {
+test("app folders give the same answers in containers as in processes", { skip, timeout: 900_000 }, async (t) => {
   const docker = await startDockerPlatform(t, { SLIPWAY_GIT_URL: await serveExamples(t, styleFolders) });
   const { platform } = docker;
   const noIndex = await packageIndexAnswers();
