@@ -126,6 +126,19 @@ class Stage {
     assert.ok([0, 200, 201, 409].includes(status), `${status} ${JSON.stringify(answer)}`);
   }
 
+  /** Changes settings, as soon as no other change is under way. */
+  async set(fields: object): Promise<void> {
+    let answer: unknown;
+    const isTaken = async (): Promise<boolean> => {
+      const { status, body } = await this.traffic.platform.api("PATCH", this.path, fields);
+      answer = body;
+      return status === 200;
+    };
+    await until("the settings are changed", isTaken, { deadlineMs }).catch((cause: unknown) => {
+      throw new Error(JSON.stringify(answer), { cause });
+    });
+  }
+
   /** Rows of a query on the platform's database. */
   async rows(sql: string): Promise<Record<string, unknown>[]> {
     const client = new Client(this.#databaseUrl);
@@ -140,17 +153,24 @@ class Stage {
   /** Waits until the rows of replicas that have not ended are the containers, as many as wanted, and no other has a file. */
   async agrees(count: number): Promise<void> {
     const { platform } = this.traffic;
+    let seen: unknown;
     const isSame = async (): Promise<boolean> => {
-      const rows = await this.rows("select id from replicas where state <> 'stopped'");
+      const rows = await this.rows("select id from replicas where state <> 'stopped' order by id");
+      const ids = rows.map(({ id }) => String(id));
       const names = runDocker(this.engine, "ps", "--format", '{{.Label "slipway.replica"}}')
         .split("\n")
-        .filter(Boolean);
+        .filter(Boolean)
+        .toSorted();
       const files = readdirSync(join(platform.dataDir, "containers"));
-      const ids = rows.map(({ id }) => String(id)).toSorted();
-      const isTrue = names.toSorted().join() === ids.join() && files.every((name) => ids.includes(name));
-      return isTrue && ids.length === count && this.containers("--all").length === count;
+      const all = this.containers("--all");
+      seen = { ids, names, files, all };
+      const isTrue = names.join() === ids.toSorted().join() && files.every((name) => ids.includes(name));
+      return isTrue && ids.length === count && all.length === count;
     };
-    await until(`${count} replicas by platform and engine`, isSame, { deadlineMs });
+    await until(`${count} replicas by platform and engine`, isSame, { deadlineMs }).catch(async (cause: unknown) => {
+      const { body } = await platform.api("GET", this.path);
+      throw new Error(`${JSON.stringify(seen)} of ${JSON.stringify(body)}`, { cause });
+    });
   }
 }
 
@@ -189,9 +209,9 @@ test(
     await until("no build is left", isNoneLeft, { deadlineMs: buildsDeadlineMs }).catch((cause: unknown) => {
       throw new Error(`${left.length} builds are left, first ${JSON.stringify(left[0])}`, { cause });
     });
-    await stage.change("PATCH", "", { minReplicaCount: 2, cooldownPeriodSeconds: 0 });
+    await stage.set({ minReplicaCount: 2, cooldownPeriodSeconds: 0 });
     await stage.agrees(2);
-    await stage.change("PATCH", "", { minReplicaCount: 0 });
+    await stage.set({ minReplicaCount: 0 });
     await stage.agrees(0);
     await billedOnce(stage);
   },
