@@ -2,8 +2,8 @@
 import { deploy } from "@slipway/server/test/support/examples.ts";
 import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
-import { dockerSettings } from "./docker.ts";
+import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import { dockerSettings, startBenchPlatform } from "./docker.ts";
 import { inContext } from "./in-context.ts";
 import { runLoad, type Load } from "./load.ts";
 import { median } from "./report.ts";
@@ -31,7 +31,7 @@ export async function benchCalls(
     await git.createRepo("bench", "calls", { "main.py": main, "slipway.toml": toml });
     const folder = temporaryFolder(t, "load");
     const start = async (settings: Record<string, string>): Promise<PlatformProcess> => {
-      const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
+      const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
       const app = await deploy(platform, { name: "calls", gitRepo: "bench/calls", ...fields });
       if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
       return platform;

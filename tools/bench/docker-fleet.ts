@@ -8,9 +8,9 @@ import type { TestContext } from "node:test";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
 import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
 import { until } from "@slipway/server/test/support/until.ts";
-import { dockerSettings } from "./docker.ts";
+import { dockerSettings, startBenchPlatform } from "./docker.ts";
 import { inContext } from "./in-context.ts";
 import { median } from "./report.ts";
 
@@ -36,7 +36,7 @@ export async function benchFleet(
     const git = await startGitServer(t);
     await git.createRepo("bench", "fleet", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
     const settings = { ...dockerSettings(`unix://${engine.socketPath}`), SLIPWAY_OVERCOMMIT: "100" };
-    const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
+    const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
     const app = await deploy(platform, { name: "fleet", gitRepo: "bench/fleet", ...fields });
     if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
     const image = await docker(host, "image", "ls", "--quiet", `--filter=label=slipway.app=${app.appId}`);

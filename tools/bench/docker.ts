@@ -3,6 +3,8 @@
 // take turns, so that other load affects all.
 import { execFileSync } from "node:child_process";
 import { request } from "node:http";
+import type { TestContext } from "node:test";
+import { leaveNothing } from "@slipway/server/test/support/docker-platform.ts";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
@@ -23,6 +25,17 @@ export function dockerSettings(host: string): Record<string, string> {
   return { SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: host };
 }
 
+/** A platform that leaves nothing in its engine, if it uses one. */
+export async function startBenchPlatform(t: TestContext, settings: Record<string, string>): Promise<PlatformProcess> {
+  const platform = await startPlatform(t, settings);
+  const dockerHost = settings["SLIPWAY_DOCKER_HOST"];
+  if (dockerHost === undefined) return platform;
+  await leaveNothing(t, platform, { dockerHost });
+  // Before that, as the last thing comes first.
+  t.after(() => platform.end("SIGTERM"));
+  return platform;
+}
+
 /** Runs `rounds` rounds; prints as it goes. `host`: of the engine. */
 export async function benchDocker(
   options: { readonly rounds: number; readonly host: string },
@@ -31,7 +44,7 @@ export async function benchDocker(
   return await inContext(async (t) => {
     const git = await startGitServer(t);
     await git.createRepo("bench", "cold", { "main.py": main, "slipway.toml": toml });
-    const platform = await startPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...dockerSettings(options.host) });
+    const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...dockerSettings(options.host) });
     const app = await deploy(platform, { name, gitRepo: "bench/cold" });
     if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
     const result: Record<keyof DockerResult, number[]> = { cold: [], bare: [] };

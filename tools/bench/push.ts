@@ -1,8 +1,8 @@
 // Time from a push to the first answer of the new code, for a change of code only: a real git push to a real git server, whose
 // hook calls a whole platform. Calls go on all the time, so that the app is warm and the first new answer is noticed.
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
-import { startPlatform } from "@slipway/server/test/support/platform-process.ts";
 import { answering, openPushedApp, type PushedApp } from "@slipway/server/test/support/pushed-app.ts";
+import { startBenchPlatform } from "./docker.ts";
 import { inContext } from "./in-context.ts";
 import { median } from "./report.ts";
 
@@ -31,7 +31,7 @@ export async function benchPush(
   return await inContext(async (t) => {
     const server = await startGitServer(t);
     const settings = { SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_GIT_POLL_SECONDS: "0", ...options.settings };
-    const platform = await startPlatform(t, settings);
+    const platform = await startBenchPlatform(t, settings);
     const app = await openPushedApp(t, { platform, server, statuses: [] }, { repo: "pushed" });
     await app.clone.commit({ "slipway.toml": toml });
     const rounds: PushRound[] = [];

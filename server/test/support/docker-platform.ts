@@ -29,10 +29,20 @@ export async function startDockerPlatform(
     ...{ SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: engine.dockerHost },
     ...settings,
   });
+  const list = await leaveNothing(t, platform, engine);
+  return { platform, engine, containers: () => list("ps") };
+}
+
+/** Removes what a platform has made in the engine, after the test. Lists its containers, networks or images by the command's words. */
+export async function leaveNothing(
+  t: Pick<TestContext, "after">,
+  platform: PlatformProcess,
+  engine: Pick<Engine, "dockerHost">,
+): Promise<(...words: string[]) => string[]> {
   const instanceId = (await readFile(join(platform.dataDir, "instance.id"), "utf8")).trim();
   const ours = `--filter=label=slipway.instance=${instanceId}`;
-  const list = (...parameters: string[]): string[] =>
-    runDocker(engine, ...parameters, "--quiet", ours)
+  const list = (...words: string[]): string[] =>
+    runDocker(engine, ...words, "--quiet", ours)
       .split("\n")
       .filter(Boolean);
   cleanLast(t, async () => {
@@ -41,7 +51,7 @@ export async function startDockerPlatform(
     for (const id of new Set(list("image", "ls"))) runDocker(engine, "image", "rm", "--force", id);
     await removeRules(platform);
   });
-  return { platform, engine, containers: () => list("ps") };
+  return list;
 }
 
 /** Removes the firewall rules of a platform that was not asked to, since it was killed or left replicas. */
