@@ -5,6 +5,7 @@ import { CachedAnswer } from "#lib/cached-answer.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
+import { coresOf } from "./utilization.ts";
 
 /** `cpuCores`: the mean since the measurement before; null after the first one of the last minute. */
 export type ReplicaUse = ReplicaUsage & { readonly cpuCores: number | null };
@@ -60,9 +61,4 @@ export class UseOfReplicas {
       return new Map();
     }
   }
-}
-
-/** The last value may lack the time of processes that have exited. */
-function coresOf(now: ReplicaUsage, before: ReplicaUsage | undefined, seconds: number): number | null {
-  return before === undefined ? null : Math.max(0, now.cpuSeconds - before.cpuSeconds) / seconds;
 }

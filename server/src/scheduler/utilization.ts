@@ -70,9 +70,7 @@ export class Utilization {
     const bytes = replicas.flatMap(({ replicaId }) => usage.get(replicaId)?.memoryBytes ?? []);
     const cores = replicas.flatMap(({ replicaId }) => {
       const [before, now] = [this.#latest.get(replicaId), usage.get(replicaId)];
-      if (before === undefined || now === undefined || before.atMs >= atMs) return [];
-      // The last value may lack the time of processes that have exited.
-      return Math.max(0, now.cpuSeconds - before.cpuSeconds) / ((atMs - before.atMs) / 1000);
+      return coresOf(now, before, (atMs - (before?.atMs ?? atMs)) / 1000) ?? [];
     });
     if (bytes.length === 0) return [];
     const all = replicas.length;
@@ -98,6 +96,17 @@ export class Utilization {
 
 function isMeasured(settings: Pick<AppSettings, "scalingMetric"> | undefined): boolean {
   return settings?.scalingMetric === "cpu_utilization" || settings?.scalingMetric === "memory_utilization";
+}
+
+/** The cores that a replica used between two measurements; null without both. */
+export function coresOf(
+  now: ReplicaUsage | undefined,
+  before: ReplicaUsage | undefined,
+  seconds: number,
+): number | null {
+  if (now === undefined || before === undefined || seconds <= 0) return null;
+  // The last value may lack the time of processes that have exited.
+  return Math.max(0, now.cpuSeconds - before.cpuSeconds) / seconds;
 }
 
 function mean(numbers: readonly number[]): number {

@@ -1,6 +1,7 @@
 // One replica in the engine. `look` asks the engine for its state and emits new events; the driver calls it after each event of
 // the engine, and regularly while it is being stopped. It does not matter which process of the platform created the container.
 import { constants } from "node:os";
+import type Docker from "dockerode";
 import type { ContainerInspectInfo } from "dockerode";
 import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import type { Address, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
@@ -85,6 +86,10 @@ export class Container {
     return this.#asked !== "not" && this.#ended === null;
   }
 
+  get #calls(): Docker.Container {
+    return this.#options.engine.calls.getContainer(this.containerId);
+  }
+
   /** Its known state, without asking the engine. */
   owned(instanceId: string): OwnedReplica {
     const { replicaId, appId, releaseId } = this.record;
@@ -116,8 +121,7 @@ export class Container {
 
   /** Accepts the current state of an adopted container without emitting events. */
   async takeIn(): Promise<void> {
-    const container = this.#options.engine.calls.getContainer(this.containerId);
-    const info = await unlessStatus([404], container.inspect());
+    const info = await unlessStatus([404], this.#calls.inspect());
     if (info?.State.Running === true) this.#takeIn(info);
   }
 
@@ -133,7 +137,7 @@ export class Container {
     cancel();
   }
 
-  /** The engine sent it a signal. */
+  /** Somebody had the engine send it a signal, or restart it. */
   signalled(): void {
     this.#isSignalled ||= this.#asked === "not" && this.#endReason === null;
   }
@@ -151,8 +155,7 @@ export class Container {
 
   /** Removes the container and what was kept of it. */
   async remove(): Promise<void> {
-    const container = this.#options.engine.calls.getContainer(this.containerId);
-    await unlessStatus(goneStatuses, container.remove({ force: true, v: true }));
+    await unlessStatus(goneStatuses, this.#calls.remove({ force: true, v: true }));
     this.#options.file.remove();
   }
 
@@ -170,15 +173,16 @@ export class Container {
   }
 
   async #look(): Promise<void> {
-    const { engine, containerId } = this.#options;
-    const container = engine.calls.getContainer(containerId);
-    const info = await unlessStatus([404], container.inspect());
+    const info = await unlessStatus([404], this.#calls.inspect());
     if (this.#isClosed) return;
     if (info === undefined) return this.#end(removed, null);
     if (info.State.Running) {
       this.#takeIn(info);
       // What it did for its calls is lost, and its address may be another one.
-      if (Date.parse(info.State.StartedAt) !== this.#startedAtMs) this.#killFor(restarted);
+      if (Date.parse(info.State.StartedAt) !== this.#startedAtMs) {
+        this.signalled();
+        this.#killFor(restarted);
+      }
       return await this.#signalIfAsked();
     }
     if (info.State.Status !== "created") await this.#endOf(info.State);
@@ -222,14 +226,12 @@ export class Container {
   }
 
   async #signalIfAsked(): Promise<void> {
-    const { engine, containerId, clock } = this.#options;
-    const container = engine.calls.getContainer(containerId);
-    const isLate = clock.monotonicMs() >= this.#killAtMs;
+    const isLate = this.#options.clock.monotonicMs() >= this.#killAtMs;
     if (isLate) {
       if (this.#asked === "stopped") this.#asked = "killed";
-      await unlessStatus(goneStatuses, container.kill({ signal: "SIGKILL" }));
+      await unlessStatus(goneStatuses, this.#calls.kill({ signal: "SIGKILL" }));
     } else if (this.#asked !== "not" && !this.#isTerminated) {
-      await unlessStatus(goneStatuses, container.kill({ signal: this.#stopSignal }));
+      await unlessStatus(goneStatuses, this.#calls.kill({ signal: this.#stopSignal }));
       this.#isTerminated = true;
     }
   }
@@ -257,9 +259,8 @@ export class Container {
   /** An engine that ends takes its containers with it, and sends no events meanwhile. */
   #isExternal(at: number | null): boolean {
     if (this.#asked !== "not") return false;
-    const isRestarted = this.#endReason === restarted;
     const isUnwatched = this.#endReason === null && (at ?? 0) < this.#options.watchedSinceMs();
-    return this.#isSignalled || isRestarted || isUnwatched;
+    return this.#isSignalled || isUnwatched;
   }
 
   #end(summary: ExitSummary, at: number | null): void {

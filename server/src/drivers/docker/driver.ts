@@ -22,6 +22,7 @@ import {
   type ReplicaSpec,
   type ReplicaUsage,
 } from "#drivers/driver.ts";
+import { Starts } from "#drivers/starts.ts";
 import { collectStorage, makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -75,11 +76,7 @@ export class DockerDriver implements Driver {
   readonly #options: DockerDriverOptions;
   readonly #networks: AppNetworks;
   readonly #containers = new Map<ReplicaId, Container>();
-  /** Starts in progress. */
-  readonly #starting = new Map<
-    ReplicaId,
-    { readonly spec: ReplicaSpec; readonly done: Promise<void>; readonly cancel: AbortController }
-  >();
+  readonly #starts = new Starts();
   readonly #loops: readonly Loop[];
   readonly #closing = new AbortController();
   #runtimes: ContainerRuntimes;
@@ -144,36 +141,31 @@ export class DockerDriver implements Driver {
 
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     const { replicaId } = spec;
-    const running = this.#starting.get(replicaId);
-    if (running !== undefined) return running.done;
-    if (this.#containers.has(replicaId)) return;
-    const cancel = new AbortController();
-    const done = this.#start(spec, AbortSignal.any([signal, cancel.signal])).finally(() => {
-      this.#starting.delete(replicaId);
-      if (this.#containers.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
+    if (this.#containers.has(replicaId) && !this.#starts.has(replicaId)) return;
+    await this.#starts.run(spec, signal, async (either) => {
+      try {
+        await this.#start(spec, either);
+      } finally {
+        if (this.#containers.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
+      }
     });
-    this.#starting.set(replicaId, { spec, done, cancel });
-    return done;
   }
 
   async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
-    const starting = this.#starting.get(replicaId);
-    starting?.cancel.abort();
-    await starting?.done.catch(() => undefined);
+    await this.#starts.cancel(replicaId);
     await this.#containers.get(replicaId)?.stop(options.graceMs);
     this.placement.release(replicaId);
   }
 
   list(): Promise<readonly OwnedReplica[]> {
-    const established = [...this.#containers].filter(([replicaId]) => !this.#starting.has(replicaId));
+    const established = [...this.#containers].filter(([replicaId]) => !this.#starts.has(replicaId));
     return Promise.resolve(established.map(([, one]) => one.owned(this.instanceId)));
   }
 
   async usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
     const running = [...this.#containers].filter(([, one]) => !one.isEnded);
     const ids = new Map(running.map(([replicaId, one]) => [replicaId, one.containerId]));
-    const usage = await measureContainers(this.#options.engine, ids);
-    return new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.placement.gpuUseOf(id) }] as const));
+    return this.placement.withGpuUse(await measureContainers(this.#options.engine, ids));
   }
 
   async forget(replicaId: ReplicaId): Promise<void> {
@@ -192,7 +184,7 @@ export class DockerDriver implements Driver {
     this.#events?.destroy();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#watch;
-    await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
+    await this.#starts.settled();
     await Promise.all([...this.#containers.values()].map((container) => container.close()));
     const { firewall } = this.#options;
     if (firewall !== null && !this.#hasRunning()) await removeFirewall(firewall);
@@ -368,7 +360,7 @@ export class DockerDriver implements Driver {
     );
     const used = [
       ...all.map(({ HostConfig }) => HostConfig.NetworkMode),
-      ...[...this.#starting.values()].map(({ spec }) => this.#networks.nameOf(spec)),
+      ...this.#starts.specs.map((spec) => this.#networks.nameOf(spec)),
     ];
     await this.#networks.removeIdle(new Set(used));
   }
@@ -377,7 +369,7 @@ export class DockerDriver implements Driver {
   async #removeUnknown(listed: readonly ContainerInfo[]): Promise<void> {
     const unknown = listed.filter(({ Labels }) => {
       const replicaId = Labels[labels.replica] as ReplicaId;
-      return !this.#containers.has(replicaId) && !this.#starting.has(replicaId);
+      return !this.#containers.has(replicaId) && !this.#starts.has(replicaId);
     });
     for (const { Id } of unknown) await this.#remove(Id);
   }

@@ -79,8 +79,15 @@ export class Placement {
     this.#gpuUse = gpuUse;
   }
 
-  /** The use of a replica's GPUs; undefined when it has none, or none was measured. */
-  gpuUseOf(replicaId: ReplicaId): GpuUse | undefined {
+  /** `usage` of replicas, completed by that of their GPUs. */
+  withGpuUse<Usage>(
+    usage: ReadonlyMap<ReplicaId, Usage>,
+  ): ReadonlyMap<ReplicaId, Usage & { readonly gpu: GpuUse | undefined }> {
+    return new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.#gpuUseOf(id) }]));
+  }
+
+  /** Undefined when it has none, or none was measured. */
+  #gpuUseOf(replicaId: ReplicaId): GpuUse | undefined {
     const measured = (this.#claims.get(replicaId)?.gpus ?? []).flatMap((id) => this.#gpuUse.get(id) ?? []);
     if (measured.length === 0) return undefined;
     return {

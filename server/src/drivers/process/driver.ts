@@ -37,6 +37,7 @@ import {
   type ReplicaRecord,
 } from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
+import { Starts } from "#drivers/starts.ts";
 import { collectStorage } from "#drivers/storage.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
@@ -73,8 +74,7 @@ export class ProcessDriver implements Driver {
   readonly #shells: ShellPool;
   readonly #ports = new PortPool();
   readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
-  /** Starts in progress. */
-  readonly #starting = new Map<ReplicaId, { readonly done: Promise<void>; readonly cancel: AbortController }>();
+  readonly #starts = new Starts();
   readonly #loop: Loop;
   readonly #networkLoop: Loop;
   #sink: ReplicaSink | null = null;
@@ -139,42 +139,31 @@ export class ProcessDriver implements Driver {
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     const { replicaId } = spec;
     assert(replicaIdForm.test(replicaId), "a replica id has small letters, digits and hyphens");
-    const running = this.#starting.get(replicaId);
-    if (running !== undefined) return running.done;
-    if (this.#replicas.has(replicaId)) return;
-    const cancel = new AbortController();
-    const onAbort = (): void => cancel.abort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    if (signal.aborted) cancel.abort();
-    const done = this.#start(spec, cancel.signal).finally(() => {
-      this.#starting.delete(replicaId);
-      signal.removeEventListener("abort", onAbort);
-      if (this.#replicas.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
+    if (this.#replicas.has(replicaId) && !this.#starts.has(replicaId)) return;
+    await this.#starts.run(spec, signal, async (either) => {
+      try {
+        await this.#start(spec, either);
+      } finally {
+        if (this.#replicas.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
+      }
     });
-    this.#starting.set(replicaId, { done, cancel });
-    return done;
   }
 
   async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
-    const starting = this.#starting.get(replicaId);
-    starting?.cancel.abort();
-    await starting?.done.catch(() => undefined);
+    await this.#starts.cancel(replicaId);
     await this.#replicas.get(replicaId)?.stop(options.graceMs);
     this.placement.release(replicaId);
   }
 
   list(): Promise<readonly OwnedReplica[]> {
-    const established = [...this.#replicas].filter(([replicaId]) => !this.#starting.has(replicaId));
+    const established = [...this.#replicas].filter(([replicaId]) => !this.#starts.has(replicaId));
     return Promise.resolve(established.map(([, replica]) => replica.owned(this.instanceId)));
   }
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
     const alive = [...this.#replicas].filter(([, replica]) => !replica.isEnded);
     const pids = new Map(alive.flatMap(([id, { pid }]) => (pid === null ? [] : [[id, pid]])));
-    const usage = usageOf(pids, { hasNetwork: this.#network !== null });
-    return Promise.resolve(
-      new Map(Array.from(usage, ([id, used]) => [id, { ...used, gpu: this.placement.gpuUseOf(id) }] as const)),
-    );
+    return Promise.resolve(this.placement.withGpuUse(usageOf(pids, { hasNetwork: this.#network !== null })));
   }
 
   async forget(replicaId: ReplicaId): Promise<void> {
@@ -192,7 +181,7 @@ export class ProcessDriver implements Driver {
   async close(): Promise<void> {
     await this.#loop.stop();
     await this.#networkLoop.stop();
-    await Promise.allSettled([...this.#starting.values()].map(({ done }) => done));
+    await this.#starts.settled();
     await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
     await this.#shells.close();
     const network = this.#network;
