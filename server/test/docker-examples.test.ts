@@ -2,7 +2,7 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { baseImage, noEngine, openRegistry } from "#test/support/docker-engine.ts";
+import { makeBase, noEngine, openRegistry } from "#test/support/docker-engine.ts";
 import { startDockerPlatform, type DockerPlatform } from "#test/support/docker-platform.ts";
 import { runDocker } from "#test/support/dockerd.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
@@ -34,16 +34,7 @@ test("app folders give the same answers in containers as in processes", { skip, 
 
 async function tryOwnImage({ platform, engine }: DockerPlatform, t: TestContext): Promise<void> {
   const registry = await openRegistry(t);
-  const made = "slipway-test-marked";
-  const id = runDocker(engine, "run", "--detach", baseImage, "sh", "-c", "echo ours > /opt/marker");
-  try {
-    runDocker(engine, "wait", id);
-    runDocker(engine, "commit", id, made);
-  } finally {
-    runDocker(engine, "rm", "--force", id);
-  }
-  const image = registry.push(engine, made, "own/marked:1");
-  runDocker(engine, "rmi", made);
+  const image = registry.push(engine, makeBase(t, engine, "ours"), "own/marked:1");
   const settings = { name: "style-image", gitPath: "style-image", baseImage: image };
   const refused = await deploy(platform, { ...settings, name: "no-auth" });
   assert.equal(refused.status, "build_failure", refused.log);

@@ -1,6 +1,7 @@
 // A Docker engine for tests. The runner starts one for all files when the first of them asks for it, with the image
 // debian:bookworm-slim, and ends it after the last (tools/testing/engine.ts). A test removes its containers and networks itself.
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
@@ -51,6 +52,20 @@ async function askRunner(socketPath: string | undefined): Promise<EngineAnswer> 
   asked.on("timeout", () => asked.destroy(new Error("the runner does not say where its engine is")));
   const [answered] = (await once(asked, "response")) as [IncomingMessage];
   return (await json(answered)) as EngineAnswer;
+}
+
+/** A local image of the test's own: the base image with the file /opt/marker, which contains `text`. It is removed after the test. */
+export function makeBase(t: WithAfter, engine: Engine, text: string): string {
+  const name = `slipway-test-${randomBytes(6).toString("hex")}`;
+  const id = runDocker(engine, "run", "--detach", baseImage, "sh", "-c", `echo ${text} > /opt/marker`);
+  try {
+    runDocker(engine, "wait", id);
+    runDocker(engine, "commit", id, name);
+  } finally {
+    runDocker(engine, "rm", "--force", id);
+  }
+  cleanLast(t, () => void runDocker(engine, "rmi", name));
+  return name;
 }
 
 /** A registry that asks for this name and password. */
