@@ -10,7 +10,7 @@ import { labels } from "#drivers/docker/container-spec.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
 import { DockerFixture } from "#test/support/docker-fixture.ts";
-import { runDocker, startEngine, type Engine } from "#test/support/dockerd.ts";
+import { runDocker, startEngine } from "#test/support/dockerd.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { until } from "#test/support/until.ts";
@@ -21,7 +21,7 @@ const engineWaitMs = 90_000;
 
 type Stage = { readonly fixture: DockerFixture; readonly driver: Driver; readonly sink: DriverSink };
 
-async function openStage(t: TestContext, given: { readonly engine?: Engine } = {}): Promise<Stage> {
+async function openStage(t: TestContext, given: Parameters<typeof DockerFixture.open>[0] = {}): Promise<Stage> {
   const fixture = await DockerFixture.open(given);
   cleanLast(t, () => fixture.close());
   const driver = fixture.driver();
@@ -117,6 +117,16 @@ test("a runtime that is not there refuses the start and leaves nothing", { skip 
   await assert.rejects(
     driver.start({ ...spec, containerRuntime: "v2" }, live),
     /^StartRefused: containerRuntime is v2, .* not-there .*\(SLIPWAY_RUNTIME_V2\).* only .*\btraced\b/,
+  );
+  assert.deepEqual(await fixture.remains(), []);
+});
+
+test("nothing starts while the rules of apps' networks cannot be set", { skip }, async (t) => {
+  const firewall = { allowed: ["no range"], nameServers: [], platform: null };
+  const { fixture, driver } = await openStage(t, { firewall });
+  await assert.rejects(
+    driver.start(fixture.spec({ kind: "serves" }), live),
+    /^StartRefused: The rules for what the app may reach could not be set/,
   );
   assert.deepEqual(await fixture.remains(), []);
 });

@@ -20,7 +20,7 @@ export async function limitEgress(firewall: Firewall, link: string, cidrs: reado
   const failure = await inTurn(firewall, () => limitRules(firewall, link));
   if (failure === null) return;
   firewall.egress.delete(link);
-  throw new StartRefused("The rules for what the app may reach could not be set on its machine.", { cause: failure });
+  throw notSet(failure);
 }
 
 const turns = new WeakMap<Firewall, Promise<string | null>>();
@@ -33,10 +33,18 @@ async function inTurn(firewall: Firewall, rules: () => string): Promise<string |
   return turn;
 }
 
-/** Restores the rules if another program that configures the firewall removed them. Returns true when they were still there. */
+function notSet(failure: string): StartRefused {
+  return new StartRefused("The rules for what the app may reach could not be set on its machine.", { cause: failure });
+}
+
+/**
+ * Restores the rules if another program that configures the firewall removed them. Returns true when they were still there.
+ * Rejects with `StartRefused` when they cannot be set.
+ */
 export async function keepFirewall(firewall: Firewall): Promise<boolean> {
   if ((await runMachineTool(["nft", "list", "table", "inet", firewallTableOf(firewall)])) === null) return true;
-  await applyFirewall(firewall);
+  const failure = await applyFirewall(firewall);
+  if (failure !== null) throw notSet(failure);
   return false;
 }
 
