@@ -4,8 +4,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BuildFailed } from "#drivers/builder.ts";
 import { connectEngine } from "#drivers/docker/engine.ts";
-import { systemClock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
 import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
 import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
 import type { WithAfter } from "#test/support/clean-last.ts";
@@ -18,7 +16,7 @@ async function limitedBuilds(t: WithAfter): Promise<ImageBuilds> {
   const engine = await openEngine();
   const { facts } = await connectEngine(engine.socketPath);
   const limits = { memoryBytes: 200_000_000, cpuCores: null, tasksMax: 50 };
-  return imageBuilds(t, engine, { limits: { engineRoot: facts.dataRoot, limits, clock: systemClock, log: silentLog } });
+  return imageBuilds(t, engine, { limits: { engineRoot: facts.dataRoot, limits } });
 }
 
 /** Runs the Python program as a step; it first waits until the limits are there. */

@@ -7,6 +7,7 @@ import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts"
 import { installationOf, type Firewall } from "#drivers/app-firewall.ts";
 import { bridges } from "#drivers/docker/app-networks.ts";
 import { containerName } from "#drivers/docker/container-spec.ts";
+import { keyedNames } from "#drivers/docker/keyed-names.ts";
 import { DockerDriver } from "#drivers/docker/driver.ts";
 import { connectEngine, type Engine } from "#drivers/docker/engine.ts";
 import { projectUser } from "#drivers/project-user.ts";
@@ -59,6 +60,8 @@ export class DockerFixture implements ConformanceFixture {
     return new DockerFixture({ engine, at, image: Id, rules: given.firewall ?? null });
   }
 
+  readonly #key = randomBytes(32);
+
   private constructor(given: {
     readonly engine: Engine;
     readonly at: TestEngine;
@@ -84,6 +87,7 @@ export class DockerFixture implements ConformanceFixture {
   driver(): Driver {
     return new DockerDriver({
       ...{ instanceId: this.instanceId, engine: this.#engine, installation: installationOf(this.dataDir) },
+      names: keyedNames(this.#key),
       ...{ containersDir: join(this.dataDir, "containers"), storageDir: this.storageDir },
       // An earlier process of the platform knew what apps may reach.
       firewall: this.#firewall && { ...this.#firewall, egress: new Map() },
@@ -101,6 +105,7 @@ export class DockerFixture implements ConformanceFixture {
       user,
       pythonVersion: null,
       takesRootPath: false,
+      exposedPort: null,
       ...given,
     };
   }

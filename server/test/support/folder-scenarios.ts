@@ -132,7 +132,7 @@ WORKDIR /srv/app
 COPY server.py .
 RUN test ! -e /srv/app/secret.txt
 EXPOSE 8766
-CMD ["python3", "server.py", "from", "CMD"]
+CMD ["env", "PORT=8766", "python3", "server.py", "from", "CMD"]
 `,
   "style-dockerfile/.dockerignore": "secret.txt\n",
   "style-dockerfile/secret.txt": "not in the image\n",
@@ -141,7 +141,7 @@ CMD ["python3", "server.py", "from", "CMD"]
 name = "style-dockerfile"
 
 [cerebrium.runtime.custom]
-port = 8766
+port = 0
 dockerfile_path = "./Dockerfile"
 `,
   "style-apt/main.py": `import shutil\n\ndef which(name: str):\n    return shutil.which(name)\n`,

@@ -6,8 +6,11 @@ import Docker from "dockerode";
 import type { BuildPlan } from "#drivers/builder.ts";
 import { dockerArtifact, type DockerArtifact } from "#drivers/docker/artifact.ts";
 import { DockerBuilder, type DockerBuilderOptions } from "#drivers/docker/builder.ts";
+import { keyedNames } from "#drivers/docker/keyed-names.ts";
 import { projectUser } from "#drivers/project-user.ts";
+import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
+import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
@@ -42,6 +45,7 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
   const instanceId = `test-${randomBytes(6).toString("hex")}`;
   const builder = new DockerBuilder({
     instanceId,
+    names: keyedNames(randomBytes(32)),
     engine: { calls: new Docker({ socketPath: engine.socketPath }) },
     ...{
       buildsDir,
@@ -52,6 +56,8 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
       registry: null,
       limits: null,
       firewall: null,
+      clock: systemClock,
+      log: silentLog,
     },
     engineEnvironment: { DOCKER_HOST: engine.dockerHost },
     cache: { bytesMax: 20e9, hoursMax: 1000 },

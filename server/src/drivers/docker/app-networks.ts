@@ -10,10 +10,12 @@ import type { Firewall } from "#drivers/app-firewall.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { labels } from "./container-spec.ts";
 import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
+import type { KeyedNames } from "./keyed-names.ts";
 
 export type AppNetworksOptions = {
   readonly engine: Engine;
   readonly instanceId: string;
+  readonly names: KeyedNames;
   /** See `Firewall`. */
   readonly installation: string;
   readonly firewall: Firewall | null;
@@ -56,13 +58,14 @@ export class AppNetworks {
   /** The name of the app's network, which exists then and has its rules. */
   async ensure(owner: Owner): Promise<string> {
     const name = this.nameOf(owner);
-    const bridge = this.#bridgeOf(owner);
     this.#usedAtMs.set(name, this.#options.clock.monotonicMs());
     await this.#inTurn(name, async () => {
       const { firewall } = this.#options;
-      if (firewall !== null && owner.egressCidrs !== null) await limitEgress(firewall, bridge, owner.egressCidrs);
       // Each time: somebody may have removed it.
-      if (!(await this.#exists(name))) await this.#create(owner);
+      const made = await this.#interfaceOf(name);
+      const bridge = made ?? this.#bridgeOf(owner);
+      if (firewall !== null && owner.egressCidrs !== null) await limitEgress(firewall, bridge, owner.egressCidrs);
+      if (made === undefined) await this.#create(owner);
       // Calls to the platform arrive at its loopback address. Without the right to write this they are not possible. The engine
       // makes the interface anew when the machine has restarted.
       await writeFile(`/proc/sys/net/ipv4/conf/${bridge}/route_localnet`, "1").catch(() => undefined);
@@ -101,9 +104,9 @@ export class AppNetworks {
 
   /** At most 15 characters, as the kernel wants. */
   #bridgeOf({ appId, egressCidrs }: Owner): string {
-    const { installation, instanceId } = this.#options;
+    const { installation, names } = this.#options;
     const limits = egressCidrs === null ? "" : ` ${JSON.stringify(egressCidrs)}`;
-    return `${bridges.prefix}${installation}${hashOf(`${instanceId} ${appId}${limits}`)}`;
+    return `${bridges.prefix}${installation}${names("interface", `${appId}${limits}`).slice(0, 8)}`;
   }
 
   async #inTurn(name: string, act: () => Promise<unknown>): Promise<void> {
@@ -115,8 +118,11 @@ export class AppNetworks {
     });
   }
 
-  async #exists(name: string): Promise<boolean> {
-    return (await unlessStatus([404], this.#options.engine.calls.getNetwork(name).inspect())) !== undefined;
+  /** Undefined: there is no such network. */
+  async #interfaceOf(name: string): Promise<string | undefined> {
+    const network = this.#options.engine.calls.getNetwork(name);
+    const found = (await unlessStatus([404], network.inspect())) as NetworkInspectInfo | undefined;
+    return found?.Options?.[bridgeOption];
   }
 
   async #create(owner: Owner): Promise<void> {

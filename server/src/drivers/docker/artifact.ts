@@ -15,15 +15,20 @@ export type DockerArtifact = {
   readonly pythonVersion: string | null;
   /** uvicorn can be told below which path clients see the app. */
   readonly takesRootPath: boolean;
+  /** The only TCP port that the app's own Dockerfile exposes; null: it exposes none or several. */
+  readonly exposedPort: number | null;
 };
 
 /** Parses an artifact from the database. Fails when another driver made it. */
 export function dockerArtifact(artifact: Artifact): DockerArtifact {
-  const { kind, image, reference = null, user, pythonVersion = null, takesRootPath } = artifact;
+  const { kind, image, reference = null, user, pythonVersion = null, takesRootPath, exposedPort } = artifact;
   assert(kind === "docker", `an artifact of kind ${kind} cannot be run by the Docker driver`);
   assert(typeof image === "string" && image !== "", "an artifact of the Docker driver names its image");
   assert(typeof user === "number", "an artifact of the Docker driver names its user");
   const isTextOrNull = (value: unknown): value is string | null => value === null || typeof value === "string";
   assert(isTextOrNull(reference) && isTextOrNull(pythonVersion), "reference and pythonVersion are text, or null");
-  return { kind, image, reference, user, pythonVersion, takesRootPath: takesRootPath === true };
+  return {
+    ...{ kind, image, reference, user, pythonVersion, takesRootPath: takesRootPath === true },
+    exposedPort: typeof exposedPort === "number" ? exposedPort : null,
+  };
 }

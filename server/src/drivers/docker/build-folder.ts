@@ -7,6 +7,7 @@ import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { namesLocalFiles } from "#drivers/process/build-packages.ts";
 import { runToEnd } from "#drivers/run-to-end.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
+import { checkDockerfile } from "./dockerfile-check.ts";
 import { contextPaths, writeDockerfile, type ImageStep } from "./dockerfile.ts";
 import { buildSecrets } from "./image-scripts.ts";
 
@@ -26,7 +27,6 @@ type Given = {
   readonly sourceDir: string;
   readonly runtimeDir: string;
   readonly user: number;
-  readonly downloads: string;
   readonly toolEnvironment: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 };
@@ -38,10 +38,13 @@ const ignoreFile = ".dockerignore";
 /** Writes what the build needs. Rejects with `BuildFailed` for a Dockerfile that cannot be used. */
 export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   const { plan, dir, sourceDir } = given;
-  const file = join(dir, "Dockerfile");
+  // BuildKit's reader of Dockerfiles gets the whole folder of the file.
+  await mkdir(join(dir, "dockerfile"));
+  const file = join(dir, "dockerfile", "Dockerfile");
   const secrets = await writeSecrets(given);
   if (plan.dockerfilePath !== null) {
     const dockerfile = await readInside(sourceDir, plan.dockerfilePath);
+    checkDockerfile(dockerfile, plan.dockerfilePath);
     const ignored = await readInside(sourceDir, `${plan.dockerfilePath}${ignoreFile}`).catch(() => null);
     await writeFile(file, dockerfile);
     if (ignored !== null) await writeFile(`${file}${ignoreFile}`, ignored);
@@ -55,7 +58,7 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   const context = join(dir, "context");
   await fillContext(given, context);
   const needsCode = plan.requirements.some((line) => namesLocalFiles(line));
-  const { text, steps } = writeDockerfile(plan, { user: given.user, downloads: given.downloads, needsCode });
+  const { text, steps } = writeDockerfile(plan, { user: given.user, needsCode });
   await writeFile(file, text);
   // All files of the app belong to it; its own list is for its own Dockerfile.
   await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");

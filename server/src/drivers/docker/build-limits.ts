@@ -1,50 +1,57 @@
 // Limits what the steps of image builds use. The engine's builder takes no limits, so they are set on the cgroup of each step as
-// soon as it runs. Needs root, and an engine on this machine.
+// soon as it runs, and the folder that it writes to is noted. Needs root, and an engine on this machine.
 import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { limitGroup, type CgroupLimits } from "#drivers/process/cgroup.ts";
 import { groupOfProcess } from "#drivers/process/cgroup-detect.ts";
 import { readText } from "#drivers/process/read-text.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
-import { Loop } from "#lib/loop.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import type { KeyedNames } from "./keyed-names.ts";
 
 export type StepLimits = {
   /** Where the engine keeps its data. */
   readonly engineRoot: string;
   readonly limits: CgroupLimits;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
-/** A host name in all steps of this instance's builds, by which they are told from the builds of others. */
-export function stepMark(instanceId: string): string {
-  return `${instanceId}.build.slipway.internal`;
+/** A host name in all steps of one project's builds. No step can have the mark of another project. */
+export function stepMark(names: KeyedNames, projectId: ProjectId): string {
+  return `${names("step", projectId)}.build.slipway.internal`;
 }
 
-/** A step can use more than its limits for about so long. */
-const lookEveryMs = 100;
+/** A step whose folder is not known by then is stored in another way. */
+const looksMax = 20;
 
-/** Limits the steps with the mark while `act` runs. */
-export async function limitSteps<Result>(
-  { engineRoot, limits, clock, log }: StepLimits,
-  mark: string,
-  act: () => Promise<Result>,
-): Promise<Result> {
-  const folder = join(engineRoot, "buildkit/executor");
-  const done = new Set<string>();
-  const turn = (): Promise<void> => {
-    for (const id of runningSteps(folder).filter((one) => !done.has(one) && isMarked(folder, one, mark))) {
-      if (limitStep(id, limits)) done.add(id);
+/** The steps that run with one mark. */
+export class BuildSteps {
+  readonly #folder: string;
+  readonly #engineRoot: string;
+  readonly #limits: CgroupLimits;
+  readonly #mark: string;
+  /** How often each was looked at. */
+  readonly #looks = new Map<string, number>();
+  /** The folders that hold what steps have written, but for their cache mounts. */
+  readonly written = new Set<string>();
+
+  constructor({ engineRoot, limits }: StepLimits, mark: string) {
+    this.#folder = join(engineRoot, "buildkit/executor");
+    this.#engineRoot = engineRoot;
+    this.#limits = limits;
+    this.#mark = mark;
+  }
+
+  /** Limits those that have begun. A step can use more until it has been seen. */
+  look(): void {
+    const isNew = (id: string): boolean =>
+      (this.#looks.get(id) ?? 0) < looksMax && isMarked(this.#folder, id, this.#mark);
+    for (const id of runningSteps(this.#folder).filter(isNew)) {
+      const pid = processOf(id);
+      if (pid === null || !limitStep(pid, id, this.#limits)) continue;
+      // The step's process is the engine's at first, with the files of the machine.
+      const folder = writtenBy(pid);
+      this.#looks.set(id, folder === null ? (this.#looks.get(id) ?? 0) + 1 : looksMax);
+      if (folder !== null) this.written.add(resolve(this.#engineRoot, "overlay2", folder));
     }
-    return Promise.resolve();
-  };
-  const loop = new Loop({ name: "limits of build steps", intervalMs: lookEveryMs, turn, clock, log });
-  loop.start();
-  try {
-    return await act();
-  } finally {
-    await loop.stop();
   }
 }
 
@@ -62,21 +69,30 @@ function isMarked(folder: string, id: string, mark: string): boolean {
   return readText(`${folder}/hosts${rest.split('"', 1)[0]}`).includes(mark);
 }
 
-/** False while the step does not run yet, or uses more than the limit at the moment. */
-function limitStep(id: string, limits: CgroupLimits): boolean {
-  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    const group = groupOfProcess(pid, id);
-    if (group.length === 0) continue;
-    try {
-      limitGroup(group, limits);
-      return true;
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (code === "EBUSY") return false;
-      // It has ended.
-      if (code === "ENOENT" || code === "ENODEV") return true;
-      throw error;
-    }
+/** Null while it does not run yet. */
+function processOf(id: string): string | null {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.find((pid) => groupOfProcess(pid, id).length > 0) ?? null;
+}
+
+/** False while the step uses more than the limit at the moment. */
+function limitStep(pid: string, id: string, limits: CgroupLimits): boolean {
+  try {
+    limitGroup(groupOfProcess(pid, id), limits);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EBUSY") return false;
+    // It has ended.
+    if (code === "ENOENT" || code === "ENODEV") return true;
+    throw error;
   }
-  return false;
+}
+
+/** The folder with its changes, where the engine stores images as overlays; one that is not absolute begins in the engine's own folder for them. */
+function writtenBy(pid: string): string | null {
+  const root = readText(`/proc/${pid}/mountinfo`)
+    .split("\n")
+    .find((line) => line.split(" ")[4] === "/");
+  return /[ ,]upperdir=([^, ]+)/.exec(root ?? "")?.[1] ?? null;
 }

@@ -18,14 +18,16 @@ const steps = new Map([
 function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
   const lines: string[] = [];
   let runs = 0;
-  const progress = new BuildProgress(
-    known,
-    (...parts) => void lines.push(parts.join(" ")),
-    () => void runs++,
-  );
+  const fetched: string[] = [];
+  const progress = new BuildProgress({
+    steps: known,
+    log: (...parts) => void lines.push(parts.join(" ")),
+    onRun: () => void runs++,
+    onFetch: (title) => void fetched.push(title),
+  });
   for (const line of output.split("\n")) progress.line(line);
   const why = explainBuildFailure(progress.failure(), { hasAuth: false, baseImage: null, memoryBytes: null });
-  return { lines, runs: () => runs, facts: progress.facts, why };
+  return { lines, fetched, runs: () => runs, facts: progress.facts, why };
 }
 
 test("each line of output has the step that it is of", () => {
@@ -140,3 +142,18 @@ ERROR: failed to solve: process "/bin/sh -c make" did not complete successfully:
 for (const [what, output, form] of failures) {
   test(`a build that fails is explained: ${what}`, () => assert.match(read(output).why, form));
 }
+
+test("an address that the engine fetches is told", () => {
+  const output = `#4 [1/3] FROM docker.io/library/debian
+#4 DONE 0.1s
+
+#6 http://127.0.0.1:5432/
+#6 DONE 0.1s
+
+#7 [2/3] ADD http://127.0.0.1:5432/ /got
+`;
+  assert.deepEqual(read(output, new Map()).fetched, [
+    "http://127.0.0.1:5432/",
+    "[2/3] ADD http://127.0.0.1:5432/ /got",
+  ]);
+});

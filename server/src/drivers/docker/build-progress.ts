@@ -1,6 +1,7 @@
 // Turns what a build prints (docker build --progress=plain) into lines of the build's log with their step, and keeps what is
 // needed to explain a failure. Knows the output of BuildKit 0.8 and later.
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
+import { fetchesAddress } from "./dockerfile-check.ts";
 import type { ImageStep } from "./dockerfile.ts";
 import { factMark, problemMark, warningMark } from "./image-scripts.ts";
 
@@ -30,6 +31,16 @@ export type BuildFailure = {
   readonly problem: string | null;
 };
 
+export type ProgressOptions = {
+  /** Of the Dockerfile that the builder wrote; empty for one of the app. */
+  readonly steps: ReadonlyMap<string, ImageStep>;
+  readonly log: BuildLog;
+  /** Called once, when packages or commands run. */
+  readonly onRun?: (() => void) | null;
+  /** Called for a step in which the engine itself fetches an address. */
+  readonly onFetch?: (title: string) => void;
+};
+
 const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
 
@@ -41,6 +52,7 @@ export class BuildProgress {
   /** Titles in the log: of steps, and of those whose result of an earlier build is used. */
   readonly #shown = new Set<string>();
   readonly #cached = new Set<string>();
+  readonly #onFetch: (title: string) => void;
   #onRun: (() => void) | null;
   /** What scripts found out. */
   readonly facts = new Map<string, string>();
@@ -49,9 +61,9 @@ export class BuildProgress {
   #exitCode: string | null = null;
   #problem: string | null = null;
 
-  /** `steps`: of the Dockerfile that the builder wrote; empty for one of the app. `onRun`: packages or commands run. */
-  constructor(steps: ReadonlyMap<string, ImageStep>, log: BuildLog, onRun: (() => void) | null = null) {
+  constructor({ steps, log, onRun = null, onFetch = () => undefined }: ProgressOptions) {
     this.#onRun = onRun;
+    this.#onFetch = onFetch;
     this.#steps = steps;
     this.#log = log;
   }
@@ -100,6 +112,7 @@ export class BuildProgress {
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
     const image = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1] ?? null;
     const title = step?.title ?? (own === undefined ? name : instruction);
+    if (step === null && fetchesAddress(name)) this.#onFetch(name);
     this.#vertices.set(id, { title, stage, step, image, output: "" });
     if (name === "exporting to image") this.#log("code", "platform", "Exporting to image");
     if (own === undefined || this.#shown.has(title)) return;

@@ -1,30 +1,36 @@
 // The Docker driver's builder: turns an app into an image, with BuildKit through the docker command line. The engine keeps the
 // image; credentials for registries live in a folder of the build, and nowhere else.
-import { createHash } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
+import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { removeFolder } from "#drivers/process/replica-files.ts";
+import type { Clock } from "#lib/clock.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
 import { projectIdOf, type ProjectId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import { Loop } from "#lib/loop.ts";
 import type { Secret } from "#lib/secret.ts";
 import { dockerArtifact, type DockerArtifact } from "./artifact.ts";
 import { checkDigests } from "./base-images.ts";
 import { explainBuildFailure } from "./build-error.ts";
-import { limitSteps, stepMark, type StepLimits } from "./build-limits.ts";
+import { BuildSteps, stepMark, type StepLimits } from "./build-limits.ts";
 import { isProxy, prepareBuild } from "./build-folder.ts";
 import { BuildProgress } from "./build-progress.ts";
 import { labels } from "./container-spec.ts";
+import { addressFetched } from "./dockerfile-check.ts";
 import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
 import type { Engine } from "./engine.ts";
+import type { KeyedNames } from "./keyed-names.ts";
 import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
 
 export type DockerBuilderOptions = {
   readonly instanceId: string;
+  readonly names: KeyedNames;
   readonly engine: Pick<Engine, "calls">;
   /** Absolute path; holds a folder for each running build. */
   readonly buildsDir: string;
@@ -45,12 +51,16 @@ export type DockerBuilderOptions = {
   readonly limits: StepLimits | null;
   /** Rules without which no build begins; null: builds need none. */
   readonly firewall: Firewall | null;
-  /** Why no build begins at the moment, or null. */
-  readonly refusal?: () => string | null;
+  /** Ends builds that fill the disk; without it nothing does. */
+  readonly disk?: Pick<DiskWatch, "add" | "buildRefusal">;
+  readonly clock: Clock;
+  readonly log: Log;
 };
 
 type Context = Parameters<Builder["build"]>[1];
 
+/** How often the steps of a build, and the room on the disk, are looked at. */
+const lookEveryMs = 100;
 /** How often one image is built while the connection to the engine's builder breaks. */
 const triesMax = 3;
 
@@ -63,16 +73,60 @@ export class DockerBuilder implements Builder {
   }
 
   async build(plan: BuildPlan, context: Context): Promise<Artifact> {
-    const refusal = this.#options.refusal?.() ?? null;
-    if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
+    this.#refuseWithoutRoom();
     const dir = join(this.#options.buildsDir, plan.buildId);
+    const ended = new AbortController();
+    const signal = AbortSignal.any([context.signal, ended.signal]);
+    const end = (error: unknown): void => ended.abort(error);
     // Clean up after a killed attempt.
     await removeFolder(dir);
     await mkdir(dir, { recursive: true, mode: 0o700 });
     try {
-      return await this.#build(plan, context, dir);
+      return await this.#whileWatched({ plan, dir, end }, () =>
+        this.#build(plan, { ...context, signal }, { dir, end }),
+      );
     } finally {
       await removeFolder(dir);
+    }
+  }
+
+  #refuseWithoutRoom(): void {
+    const refusal = this.#options.disk?.buildRefusal() ?? null;
+    if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
+  }
+
+  /** Keeps the build within its limits, and ends it for what it writes to the disk, or when there is too little room for any build. */
+  async #whileWatched<Result>(
+    { plan, dir, end }: { readonly plan: BuildPlan; readonly dir: string; readonly end: (reason: unknown) => void },
+    act: () => Promise<Result>,
+  ): Promise<Result> {
+    const { names, limits, disk, clock, log } = this.#options;
+    const projectId = projectIdOf(plan.appId);
+    const steps = limits === null ? null : new BuildSteps(limits, stepMark(names, projectId));
+    const turn = (): Promise<void> => {
+      steps?.look();
+      try {
+        this.#refuseWithoutRoom();
+      } catch (error) {
+        end(error);
+      }
+      return Promise.resolve();
+    };
+    const loop = new Loop({ name: "steps of an image build", intervalMs: lookEveryMs, turn, clock, log });
+    const writer: DiskWriter = {
+      kind: "build",
+      ...{ id: plan.buildId, projectId },
+      folders: () => [dir, ...(steps?.written ?? [])],
+      pid: () => null,
+      end: (reason) => end(new BuildFailed(reason)),
+    };
+    const removeWriter = disk?.add(writer, true);
+    loop.start();
+    try {
+      return await act();
+    } finally {
+      await loop.stop();
+      removeWriter?.();
     }
   }
 
@@ -92,15 +146,18 @@ export class DockerBuilder implements Builder {
     await this.#docker("builder", "prune", "--force", `--keep-storage=${bytesMax}`);
   }
 
-  async #build(plan: BuildPlan, context: Context, dir: string): Promise<DockerArtifact> {
+  async #build(
+    plan: BuildPlan,
+    context: Context,
+    { dir, end }: { readonly dir: string; readonly end: (reason: unknown) => void },
+  ): Promise<DockerArtifact> {
     const { log, signal, sourceDir } = context;
     await this.#keepRules();
-    const { instanceId, runtimeDir, toolEnvironment, userOf } = this.#options;
+    const { instanceId, names, runtimeDir, toolEnvironment, userOf } = this.#options;
     const client = await this.#client();
     const projectId = projectIdOf(plan.appId);
     const user = userOf(projectId);
-    const downloads = `slipway-${this.#unguessable(projectId)}`;
-    const prepared = await prepareBuild({ plan, dir, sourceDir, runtimeDir, user, downloads, toolEnvironment, signal });
+    const prepared = await prepareBuild({ plan, dir, sourceDir, runtimeDir, user, toolEnvironment, signal });
     if (prepared.dockerfile !== null) log("plan", "platform", dockerfileNote(plan));
     const images = prepared.dockerfile === null ? [plan.baseImage] : imagesOf(prepared.dockerfile);
     const auth = await context.registryAuth();
@@ -108,54 +165,62 @@ export class DockerBuilder implements Builder {
     await this.#writeConfig(dir, auths);
     const named = digestsIn(prepared.dockerfile ?? plan.baseImage);
     if (named.length > 0)
-      await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry() });
-    const progress = new BuildProgress(prepared.steps, log, context.onEnvironment ?? null);
-    const file = join(dir, "image");
-    const image = await this.#run(client, { plan, dir, context, progress, hasAuth: auth !== null }, [
-      ...["--progress=plain", `--iidfile=${file}`, `--tag=slipway-build:${this.#unguessable(plan.buildId)}`],
+      await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry(), signal });
+    const onFetch = (title: string): void => end(addressFetched(title));
+    const progress = new BuildProgress({ steps: prepared.steps, log, onRun: context.onEnvironment ?? null, onFetch });
+    const tag = `slipway-build:${names("image", plan.buildId)}`;
+    const parameters = [
+      ...["--progress=plain", `--iidfile=${join(dir, "image")}`, `--tag=${tag}`],
       ...[`--label=${labels.instance}=${instanceId}`, `--label=${labels.app}=${plan.appId}`],
       `--label=${labels.build}=${plan.buildId}`,
       ...(plan.startsClean ? ["--no-cache"] : []),
+      // Both keep projects apart: cache mounts by their namespace, results of steps by the host name, which is part of what is run.
+      `--build-arg=BUILDKIT_CACHE_MOUNT_NS=${names("cache", projectId)}`,
+      `--add-host=${stepMark(names, projectId)}:127.0.0.1`,
       ...prepared.parameters,
-    ]);
+    ];
+    let image = tag;
     try {
-      await this.#check(plan, image, log);
+      image = await this.#run(client, { plan, dir, context, progress, hasAuth: auth !== null }, parameters);
+      const exposedPort = await this.#check(plan, image, log);
       const reference = await this.#push({ plan, image, dir, log, signal });
       const pythonVersion = progress.facts.get("pythonVersion") ?? null;
       const takesRootPath = progress.facts.get("takesRootPath") === "true";
-      return { kind: "docker", image, reference, user, pythonVersion, takesRootPath };
+      return { kind: "docker", image, reference, user, pythonVersion, takesRootPath, exposedPort };
     } catch (error) {
-      await this.#removeImages([image]);
+      // It may have been finished just before it was ended.
+      await this.#removeImages([image]).catch((reason: unknown) => {
+        this.#options.log.warn({ err: reason, buildId: plan.buildId }, "the image of a failed build is removed later");
+      });
       throw error;
     }
   }
 
   async #keepRules(): Promise<void> {
     const { firewall } = this.#options;
-    // The first call sets them, where somebody has flushed them.
-    if (firewall === null || (await keepFirewall(firewall)) || (await keepFirewall(firewall))) return;
-    throw new BuildFailed(
-      `The firewall rules for builds (SLIPWAY_DOCKER_BUILD_NETWORK) cannot be set. The operator has to check nft; then ${buildAgain}.`,
-    );
+    if (firewall === null) return;
+    await keepFirewall(firewall).catch((error: unknown) => {
+      throw new BuildFailed(
+        `The firewall rules for builds (SLIPWAY_DOCKER_BUILD_NETWORK) cannot be set. The operator has to check nft; then ${buildAgain}.`,
+        { cause: error },
+      );
+    });
   }
 
   /** Returns the image's id. Ending the client makes the engine end the step that runs. */
   async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
     const { plan, dir, context, progress, hasAuth } = given;
-    const { buildTimeoutMs, toolEnvironment, instanceId, limits } = this.#options;
+    const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
     const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
-    const mark = stepMark(instanceId);
-    const run = (...more: readonly string[]): Promise<CommandEnd> =>
+    const tryOnce = (): Promise<CommandEnd> =>
       runCommand({
-        command: [client.program, ...client.build, ...more, ...parameters],
+        command: [client.program, ...client.build, ...parameters],
         cwd: dir,
         environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
         signal: context.signal,
         timeoutMs: buildTimeoutMs,
         onLine: (_stream, text) => progress.line(text),
       });
-    const tryOnce = (): Promise<CommandEnd> =>
-      limits === null ? run() : limitSteps(limits, mark, () => run(`--add-host=${mark}:127.0.0.1`));
     let end = await tryOnce();
     for (let tries = 1; tries < triesMax && progress.isTransportBroken && !context.signal.aborted; tries++) {
       context.log("code", "platform", "The connection to the engine's builder broke; trying again.");
@@ -176,16 +241,18 @@ export class DockerBuilder implements Builder {
     );
   }
 
-  /** Refuses an image that nothing starts, and tells its size. */
-  async #check(plan: BuildPlan, image: string, log: BuildLog): Promise<void> {
-    const form = "{{.Size}} {{or .Config.Cmd .Config.Entrypoint}}";
-    const [size, start] = (await this.#docker("image", "inspect", `--format=${form}`, image)).split(" ");
+  /** Refuses an image that nothing starts, and tells its size. Returns the only port that an app's own Dockerfile exposes, if so. */
+  async #check(plan: BuildPlan, image: string, log: BuildLog): Promise<number | null> {
+    const form = "{{.Size}} {{json .Config.ExposedPorts}} {{or .Config.Cmd .Config.Entrypoint}}";
+    const [size, exposed = "", start] = (await this.#docker("image", "inspect", `--format=${form}`, image)).split(" ");
     if ((start === undefined || start === "[]") && plan.entrypoint.length === 0) {
       throw new BuildFailed(
         `The Dockerfile ${plan.dockerfilePath} has neither CMD nor ENTRYPOINT, and the app has no entrypoint: add one of them, and ${buildAgain}.`,
       );
     }
     log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} Mb`);
+    const ports = [...exposed.matchAll(/"(\d+)\/tcp"/g)].map(([, port]) => Number(port));
+    return plan.dockerfilePath !== null && ports.length === 1 ? (ports[0] ?? null) : null;
   }
 
   /** The name with digest at the operator's registry; null without one. */
@@ -199,7 +266,7 @@ export class DockerBuilder implements Builder {
     await mkdir(folder, { mode: 0o700 });
     const auths = registry.auth && registryAuths(registry.auth, [registry.name], await this.#usualRegistry());
     await this.#writeConfig(folder, auths ?? {});
-    const name = `${registry.name}:${this.#unguessable(plan.buildId)}`;
+    const name = `${registry.name}:${this.#options.names("image", plan.buildId)}`;
     await this.#docker("tag", image, name);
     const { program } = await this.#client();
     const environment = this.#environment(folder);
@@ -223,11 +290,6 @@ export class DockerBuilder implements Builder {
     throw new BuildFailed(
       `No image can be built here: ${found.reason}. The operator has to install the docker command line with its plugin buildx, or one older than version 23; then ${buildAgain}.`,
     );
-  }
-
-  /** A name that apps of other projects could use in the engine if they knew it. */
-  #unguessable(id: string): string {
-    return createHash("sha256").update(`${this.#options.instanceId} ${id}`).digest("hex").slice(0, 32);
   }
 
   /** The client finds the engine, its plugins and its configuration, and nothing of the operator's own. */

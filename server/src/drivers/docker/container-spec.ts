@@ -60,21 +60,22 @@ export type ContainerContext = {
   readonly isPublished: boolean;
 };
 
-/** The port in the container when the settings name none, and of all cortex apps. */
+/** The port in the container when neither the settings nor the Dockerfile name one, and of all cortex apps. */
 const anyPort = 8000;
 const tasksMax = 4096;
 /** Two files of this size per container; the oldest lines go first. */
 const logFileSize = "16m";
 
-/** The port at which the app listens in its container. */
-export function portOf({ runtime, port }: Pick<ReplicaSpec, "runtime" | "port">): number {
-  return runtime === "cortex" || port === 0 ? anyPort : port;
+/** The port at which the app listens in its container; `exposed`: that of its Dockerfile. */
+function portOf({ runtime, port }: Pick<ReplicaSpec, "runtime" | "port">, exposed: number | null): number {
+  if (runtime === "cortex") return anyPort;
+  return port === 0 ? (exposed ?? anyPort) : port;
 }
 
 /** Reveals the secrets of the app: pass the result only to the engine. */
 export function containerSpec(spec: ReplicaSpec, context: ContainerContext): ContainerCreateOptions {
-  const port = portOf(spec);
-  const { image, user, takesRootPath } = dockerArtifact(spec.artifact);
+  const { image, user, takesRootPath, exposedPort } = dockerArtifact(spec.artifact);
+  const port = portOf(spec, exposedPort);
   const memoryBytes = Math.round(spec.memoryGb * 1e9);
   const hasEntrypoint = spec.runtime === "custom" && spec.entrypoint.length > 0;
   return {

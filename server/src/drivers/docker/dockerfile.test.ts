@@ -6,7 +6,7 @@ import type { BuildPlan } from "#drivers/builder.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
 import { writeDockerfile } from "./dockerfile.ts";
 
-const options = { user: 65_532, downloads: "project", needsCode: false };
+const options = { user: 65_532, needsCode: false };
 const appId = appIdOf(newProjectId(), "app");
 
 function write(plan: Partial<BuildPlan>, more: Partial<typeof options> = {}) {

@@ -33,8 +33,6 @@ export const contextPaths = { code: "code", runtime: "runtime", requirements: "r
 type Options = {
   /** The owner of the app's files. */
   readonly user: number;
-  /** Names the project's downloads; other projects cannot guess it. */
-  readonly downloads: string;
   /** Some of the requirements are files of the app. */
   readonly needsCode: boolean;
 };
@@ -87,13 +85,13 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
   const before = commandStages("pre_build_commands", preBuildCommands, options);
   const apt: Stage = {
     ...{ name: "apt", kind: "apt", ...dependencies, title: `apt: ${aptPackages.join(" ")}` },
-    lines: [run(aptScript(plan), listsMount(options))],
+    lines: [run(aptScript(plan), listsMounts)],
   };
   const conda: Stage = {
     ...{ name: "conda", kind: "conda", ...dependencies, title: `conda: ${condaPackages.join(" ")}` },
     lines: [run(condaScript(plan)), `ENV PATH=${imagePaths.conda}/bin:$PATH`],
   };
-  const python = pythonStage(plan, options, isOfConda);
+  const python = pythonStage(plan, isOfConda);
   const packages: Stage = {
     ...{
       name: "packages",
@@ -112,21 +110,21 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
   ];
 }
 
-function pythonStage(plan: BuildPlan, options: Options, isOfConda: boolean): Stage {
+function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
   const { environment, home } = imagePaths;
   return {
     ...{ name: "python", kind: "python", stage: "prepare", title: `Python ${plan.pythonVersion}` },
     lines: [
-      run(environmentScript(plan, isOfConda), listsMount(options)),
+      run(environmentScript(plan, isOfConda), listsMounts),
       `ENV VIRTUAL_ENV=${environment} PATH=${environment}/bin:$PATH HOME=${home} USER=app LOGNAME=app LANG=C.UTF-8`,
     ],
   };
 }
 
-function packagesLine(plan: BuildPlan, { downloads, needsCode }: Options): string {
+function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   const file = `/run/slipway/${contextPaths.requirements}`;
   const mounts = [
-    `type=cache,id=${downloads},target=${downloadsPath},sharing=locked`,
+    `type=cache,id=slipway-downloads,target=${downloadsPath},sharing=locked`,
     `type=bind,source=${contextPaths.requirements},target=${file}`,
     // Packages among the app's files are compiled in place.
     ...(needsCode ? [`type=bind,source=${contextPaths.code},target=${imagePaths.code},rw`] : []),
@@ -143,12 +141,11 @@ function commandStages(list: string, lines: readonly string[], { user }: Options
   }));
 }
 
-/** Package lists are in no layer. */
-function listsMount({ downloads }: Options): string[] {
-  const mount = (name: string, target: string): string =>
-    `type=cache,id=${downloads}-${name},target=${target},sharing=locked`;
-  return [mount("lists", "/var/lib/apt/lists"), mount("archives", "/var/cache/apt")];
-}
+/** Package lists are in no layer. Each project has its own, and its own downloads: the builder gives it a namespace. */
+const listsMounts = [
+  "type=cache,id=slipway-lists,target=/var/lib/apt/lists,sharing=locked",
+  "type=cache,id=slipway-archives,target=/var/cache/apt,sharing=locked",
+];
 
 function chained(stages: readonly Stage[], first: string): string[] {
   const names = [first, ...stages.map(({ name }) => name)];

@@ -36,11 +36,13 @@ import { Container } from "./container.ts";
 import { ContainerFile } from "./container-file.ts";
 import { containerSpec, labels, recordInLabels, type ContainerRecord } from "./container-spec.ts";
 import { engineStatus, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
+import type { KeyedNames } from "./keyed-names.ts";
 import { startRefusal } from "./start-refusal.ts";
 import { measureContainers } from "./usage.ts";
 
 export type DockerDriverOptions = {
   readonly instanceId: string;
+  readonly names: KeyedNames;
   readonly engine: Engine;
   /** Identifies the installation in names of networks and interfaces; see `installationOf`. */
   readonly installation: string;

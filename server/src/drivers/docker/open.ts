@@ -15,6 +15,7 @@ import { DockerBuilder } from "./builder.ts";
 import { findClient } from "./docker-client.ts";
 import { DockerDriver } from "./driver.ts";
 import { connectEngine, type Engine } from "./engine.ts";
+import { openKeyedNames } from "./keyed-names.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
@@ -60,20 +61,21 @@ export async function openDockerDriver(
     log.warn("apps can reach the services of this machine: its firewall rules are set only as root, with nft");
   const disk = await openDisk(config, false, { log, lifecycle, clock });
   const { storageDir, buildsDir, containersDir } = config.paths;
+  const names = openKeyedNames(join(config.dataDir, "docker.key"));
   const driver = new DockerDriver({
-    ...{ instanceId, engine, installation, containersDir, storageDir, firewall, disk, placement, clock, log },
+    ...{ instanceId, names, engine, installation, containersDir, storageDir, firewall, disk, placement, clock, log },
     runtimes: config.docker.runtimes,
   });
   const { toolEnvironment, buildTimeoutSeconds, docker } = config;
   const builder = new DockerBuilder({
-    ...{ instanceId, engine, buildsDir, runtimeDir, toolEnvironment, registry: docker.registry },
+    ...{ instanceId, names, engine, buildsDir, runtimeDir, toolEnvironment, registry: docker.registry },
     engineEnvironment: { DOCKER_HOST: docker.host },
     userOf: (projectId) => (process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0)),
     buildTimeoutMs: buildTimeoutSeconds * 1000,
     firewall: firewall?.buildBridge ? firewall : null,
-    limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits, clock, log } : null,
+    limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits } : null,
     cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
-    refusal: () => disk.buildRefusal(),
+    ...{ disk, clock, log },
   });
   log.info({ engine: engine.facts.version }, "apps run in containers, each app in a network of its own");
   return { driver, builder, disk, onListening: (port) => letAppsCall(firewall, { config, port, log }) };

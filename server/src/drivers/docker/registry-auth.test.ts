@@ -65,6 +65,14 @@ test("images by digest are found wherever a Dockerfile names them", () => {
   assert.deepEqual(digestsIn(text), names.map(of));
 });
 
+test("long lines are read in moments", () => {
+  for (const unit of ["a", "\n", " ", "FROM a AS b\n", "--a ", "a@sha256:", "@sha"]) {
+    const text = `FROM ${unit.repeat(Math.floor(100_000 / unit.length))}`;
+    imagesOf(text);
+    digestsIn(text);
+  }
+});
+
 test("the engine gets the name and the password for the image's registry alone", () => {
   const own = read("reader:a:b", "own.example/a");
   assert.deepEqual(authOf("own.example/x@sha256:1", own, usual), { auth, username: "reader", password: "a:b" });

@@ -31,15 +31,19 @@ export function registryAuths(secret: Secret, images: readonly string[], usual: 
 
 /** The images that a Dockerfile begins with, without its own stages. */
 export function imagesOf(dockerfile: string): string[] {
-  const form = /^\s*FROM\s+(?:--\S+\s+)*([^\s$]+)(?:\s+AS\s+(\S+))?\s*$/gim;
-  const found = [...dockerfile.matchAll(form)].map(([, image = "", stage]) => ({ image, stage }));
-  return found.flatMap(({ image }) => (found.some(({ stage }) => stage === image) ? [] : [image]));
+  const form = /^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*([^\s$]+)(?:[ \t]+AS[ \t]+(\S+))?\s*$/i;
+  const lines = dockerfile.split("\n").map((line) => form.exec(line));
+  const found = lines.flatMap((match) => (match === null ? [] : [{ image: match[1] ?? "", stage: match[2] }]));
+  const stages = new Set(found.map(({ stage }) => stage));
+  return found.flatMap(({ image }) => (stages.has(image) ? [] : [image]));
 }
 
 /** The images that a text, such as a Dockerfile, names by digest, wherever it does. */
 export function digestsIn(text: string): string[] {
   const lines = text.split("\n").filter((line) => !/^\s*#(?!\s*syntax\s*=)/.test(line));
-  return [...lines.join("\n").matchAll(/[\w.:/-]+@sha\d+:[0-9a-f]{64,}/g)].map(([image]) => image);
+  const words = lines.join("\n").split(/[^\w.:/@-]+/);
+  const form = /[^@]{1,300}@sha\d{1,3}:[0-9a-f]{64,128}/;
+  return words.flatMap((word) => (word.includes("@sha") ? (form.exec(word)?.[0] ?? []) : []));
 }
 
 /** The credentials for the image's registry in the form of the engine's interface; undefined: there are none. */
