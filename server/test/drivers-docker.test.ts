@@ -2,7 +2,7 @@
 // removed, the engine ends; and what an image asks of the engine.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
-import { connect, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
@@ -13,6 +13,7 @@ import { DockerFixture } from "#test/support/docker-fixture.ts";
 import { runDocker, startEngine } from "#test/support/dockerd.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
+import { startRelay } from "#test/support/socket-relay.ts";
 import { until } from "#test/support/until.ts";
 
 const skip = await noEngine();
@@ -66,23 +67,14 @@ for (const [deed, words, reason] of [
 
 test("events that break off while the engine is asked are followed again", { skip }, async (t) => {
   const engine = await openEngine();
-  const socketPath = join(temporaryFolder(t, "engine"), "s");
   const following = new Set<Socket>();
   let breaks = 1;
-  const server = createServer((client) => {
-    const onward = connect(engine.socketPath);
-    for (const one of [client, onward]) one.on("error", () => undefined);
-    client.on("data", (asked) => {
-      if (asked.includes("/events?")) following.add(client);
-      if (!asked.includes("/containers/json?") || following.size === 0 || breaks-- <= 0) return;
-      for (const one of following) one.destroy();
-      following.clear();
-    });
-    client.pipe(onward).pipe(client);
-    client.on("close", () => onward.destroy());
+  const socketPath = await startRelay(t, engine.socketPath, (asked, client) => {
+    if (asked.includes("/events?")) following.add(client);
+    if (!asked.includes("/containers/json?") || following.size === 0 || breaks-- <= 0) return;
+    for (const one of following) one.destroy();
+    following.clear();
   });
-  t.after(() => server.close());
-  await new Promise<void>((resolve) => server.listen(socketPath, resolve));
   const stage = await openStage(t, { engine: { ...engine, socketPath } });
   await until("events are followed again", () => breaks <= 0 && following.size > 0, { deadlineMs: engineWaitMs });
   const spec = await startServing(stage);

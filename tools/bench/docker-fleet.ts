@@ -1,14 +1,11 @@
 // Many containers at once: an app that goes from no replica to a hundred and back, through a whole platform, compared with the docker
 // command line that starts and removes as many containers of the same image, a few at a time. Counts what the platform asks the engine.
 import { execFile } from "node:child_process";
-import { connect, createServer } from "node:net";
-import { join } from "node:path";
 import { promisify } from "node:util";
-import type { TestContext } from "node:test";
 import { deploy, replicaCount } from "@slipway/server/test/support/examples.ts";
-import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
 import { startGitServer } from "@slipway/server/test/support/git-server.ts";
 import type { PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import { startRelay } from "@slipway/server/test/support/socket-relay.ts";
 import { until } from "@slipway/server/test/support/until.ts";
 import { dockerSettings, startBenchPlatform } from "./docker.ts";
 import { inContext } from "./in-context.ts";
@@ -32,19 +29,22 @@ export async function benchFleet(
   print: (line: string) => void,
 ): Promise<FleetResult> {
   return await inContext(async (t) => {
-    const engine = await countedEngine(t, host.replace(/^unix:\/\//, ""));
+    let engineCalls = 0;
+    const socketPath = await startRelay(t, host.replace(/^unix:\/\//, ""), (sent) => {
+      engineCalls += sent.toString("latin1").match(/^[A-Z]+ \/\S* HTTP\/1\.1\r$/gm)?.length ?? 0;
+    });
     const git = await startGitServer(t);
     await git.createRepo("bench", "fleet", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
-    const settings = { ...dockerSettings(`unix://${engine.socketPath}`), SLIPWAY_OVERCOMMIT: "100" };
+    const settings = { ...dockerSettings(`unix://${socketPath}`), SLIPWAY_OVERCOMMIT: "100" };
     const platform = await startBenchPlatform(t, { SLIPWAY_GIT_URL: git.urlTemplate, ...settings });
     const app = await deploy(platform, { name: "fleet", gitRepo: "bench/fleet", ...fields });
     if (app.status !== "success") throw new Error(`the build ended with ${app.status}\n${app.log}`);
     const image = await docker(host, "image", "ls", "--quiet", `--filter=label=slipway.app=${app.appId}`);
     const result: { ours: Turn[]; bare: Turn[]; calls: number[] } = { ours: [], bare: [], calls: [] };
     for (let round = 1; round <= rounds; round++) {
-      const before = engine.calls();
+      const before = engineCalls;
       const ours = await ourTurn(platform, app.appId);
-      const calls = engine.calls() - before;
+      const calls = engineCalls - before;
       const bare = await bareTurn(host, image);
       result.ours.push(ours);
       result.bare.push(bare);
@@ -55,22 +55,6 @@ export async function benchFleet(
     }
     return result;
   });
-}
-
-/** A socket in front of the engine's, which counts requests. */
-async function countedEngine(t: TestContext, engineSocket: string): Promise<{ socketPath: string; calls(): number }> {
-  const socketPath = join(temporaryFolder(t, "engine"), "s");
-  let calls = 0;
-  const server = createServer((client) => {
-    const engine = connect(engineSocket);
-    for (const one of [client, engine]) one.on("error", () => undefined);
-    client.on("data", (sent) => (calls += sent.toString("latin1").match(/^[A-Z]+ \/\S* HTTP\/1\.1\r$/gm)?.length ?? 0));
-    client.pipe(engine).pipe(client);
-    client.on("close", () => engine.destroy());
-  });
-  await new Promise<void>((resolve) => server.listen(socketPath, resolve));
-  t.after(() => server.close());
-  return { socketPath, calls: () => calls };
 }
 
 async function ourTurn(platform: PlatformProcess, appId: string): Promise<Turn> {
