@@ -1,5 +1,5 @@
 // Opens the driver that this start uses, and says what it cannot run. A part of `platform.ts`.
-import type { HardwareWish } from "#apps/hardware-fields.ts";
+import type { WhyNever } from "#apps/hardware-fields.ts";
 import { driverOfApps } from "#deploy/release-store.ts";
 import { chooseDriver, keepDriver } from "#drivers/choose-driver.ts";
 import { whyNoRuntime } from "#drivers/container-runtimes.ts";
@@ -24,10 +24,13 @@ export async function openChosenDriver(
 }
 
 /** Why no replica that wants this could ever start here, in a sentence; null: one could. */
-export function whyNeverHere({ placement, capabilities }: Driver, wanted: HardwareWish): string | null {
+export function whyNeverHere(
+  { placement, capabilities }: Driver,
+  ...[wanted, advised]: Parameters<WhyNever>
+): string | null {
   return (
-    whyNever(placement.pools, wanted) ??
-    whyNoRuntime(capabilities.containerRuntimes, wanted.containerRuntime) ??
-    egressRefusal(capabilities.egress, wanted.egressCidrs)
+    whyNever(placement.pools, wanted, advised) ??
+    whyNoRuntime(capabilities.containerRuntimes, wanted.containerRuntime, advised) ??
+    egressRefusal(capabilities.egress, wanted.egressCidrs, advised)
   );
 }

@@ -5,7 +5,7 @@ import type { ApiParts } from "#api/parts.ts";
 import { createApi } from "#api/server.ts";
 import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
 import { openApps } from "#apps/open.ts";
-import type { HardwareWish } from "#apps/hardware-fields.ts";
+import type { WhyNever } from "#apps/hardware-fields.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
@@ -86,8 +86,8 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
   const receiver = receiverOver({ receiveBuild, receiveSettings, rebuild, requestCancel, endPushes });
   const onRemoved = (): void => queue.noteUnused();
-  const fitsNowhere = (wanted: HardwareWish): string | null => whyNeverHere(driver, wanted);
-  const ofApps = { receiver, personChanged, onRemoved, whyNever: fitsNowhere };
+  const whyNever: WhyNever = (...wanted) => whyNeverHere(driver, ...wanted);
+  const ofApps = { receiver, personChanged, onRemoved, whyNever };
   const { routes, useCases, removal } = await openApps(settings, { ...foundation, ...ofApps });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 

@@ -85,7 +85,7 @@ test("a way out that cannot be limited here is refused at once", { skip: noProce
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_APP_NETWORK: "shared" });
   assert.deepEqual(await creation(platform, { egressCidrs: [] }), [
     400,
-    "egressCidrs is set, but what an app reaches cannot be limited here: SLIPWAY_APP_NETWORK is shared. Leave it out (PATCH …/apps/{app}), or ask the operator for networks of apps (docs/guides/isolation.md).",
+    "egressCidrs is set, but what an app reaches cannot be limited here: SLIPWAY_APP_NETWORK is shared. Leave it out, or ask the operator for networks of apps (docs/guides/isolation.md).",
   ]);
   assert.match(
     String(await creation(platform, { egressCidrs: ["everything"] })),

@@ -166,7 +166,7 @@ test("a trial ends when its time is up, when it is cancelled, and at once when t
     ok: false,
     kind: "impossible",
     reason:
-      "The app requests compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU. Request a compute type that it has: compute (PATCH …/apps/{app}, which builds it again), or hardware.compute in the TOML file. To try the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.",
+      "The app requests compute HOPPER_H100 or HOPPER_H200, but this platform has only CPU. Request a compute type that it has: compute (PATCH …/apps/{app}), or hardware.compute in the TOML file. To try the app without it, the operator can set SLIPWAY_SIMULATE_COMPUTE=true.",
   });
   assert.equal(stage.driver.running().length, 0);
 });

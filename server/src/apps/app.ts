@@ -49,7 +49,7 @@ export class Apps {
     const request = readCreateRequest(body);
     const { fields, configToml } = request;
     const resolved = resolveSettings({ body: fields, configToml, providers: this.#options.providers });
-    const refusal = this.#options.whyNever(givenHardware(resolved));
+    const refusal = this.#options.whyNever(givenHardware(resolved), "creator");
     if (refusal !== null) throw new Fault("invalid", refusal);
     return { request, name: resolved.settings.name };
   }

@@ -1,5 +1,6 @@
 // The fields of an app that say what its replicas need of a machine, its engine and its network, for the check of whether they
 // can have it here. Pure.
+import type { Advised } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { ResolvedSettings } from "./settings.ts";
 
@@ -19,7 +20,7 @@ const hardwareFields = [
 export type HardwareWish = Partial<Pick<AppSettings, (typeof hardwareFields)[number]>>;
 
 /** Why no replica with these settings could ever start here, in a sentence; null: one could. */
-export type WhyNever = (wanted: HardwareWish) => string | null;
+export type WhyNever = (wanted: HardwareWish, advised: Advised) => string | null;
 
 /** True when one of the fields is a hardware field. */
 export function hasHardware(fields: readonly string[]): boolean {

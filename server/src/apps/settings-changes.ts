@@ -79,7 +79,7 @@ export class SettingsChanges {
     if (release instanceof Fault) throw release;
     const decided = decideChange({ ...app, change, release, providers: this.#options.providers });
     const isAsked = hasHardware(decided.changed) && decided.next !== null;
-    const missing = isAsked ? this.#options.whyNever(decided.next.settings) : null;
+    const missing = isAsked ? this.#options.whyNever(decided.next.settings, "owner") : null;
     // Otherwise every later build would fail by it.
     if (missing !== null) throw new Fault("invalid", missing);
     return decided;

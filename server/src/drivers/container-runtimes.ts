@@ -1,6 +1,6 @@
 // Which OCI runtimes the values of an app's field containerRuntime mean, and why one of them cannot be had. Pure.
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import { changeField } from "@slipway/contract/advice.ts";
+import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 
 /** The runtimes that the settings name for v1 and v2, and those that are there. */
 export type ContainerRuntimes = { readonly v1: string; readonly v2: string; readonly present: readonly string[] };
@@ -9,10 +9,14 @@ export type ContainerRuntimes = { readonly v1: string; readonly v2: string; read
 export type ContainerRuntime = AppSettings["containerRuntime"];
 
 /** Why no replica with this value can start, in a sentence; null: one can. `runtimes` null: the field has no effect. */
-export function whyNoRuntime(runtimes: ContainerRuntimes | null, wanted: ContainerRuntime | undefined): string | null {
+export function whyNoRuntime(
+  runtimes: ContainerRuntimes | null,
+  wanted: ContainerRuntime | undefined,
+  advised: Advised = "owner",
+): string | null {
   if (runtimes === null || wanted === null || wanted === undefined) return null;
   const name = runtimes[wanted];
   if (runtimes.present.includes(name)) return null;
   const setting = `SLIPWAY_RUNTIME_${wanted.toUpperCase()}`;
-  return `containerRuntime is ${wanted}, which means the runtime ${name} here (${setting}), but the Docker engine does not have it, only ${runtimes.present.join(", ")}. Use another value or none (${changeField}), or let the operator add ${name} to the engine.`;
+  return `containerRuntime is ${wanted}, which means the runtime ${name} here (${setting}), but the Docker engine does not have it, only ${runtimes.present.join(", ")}. Use another value or none${howToChange(advised)}, or let the operator add ${name} to the engine.`;
 }

@@ -1,6 +1,6 @@
 // What apps may reach outside the platform, as their setting egressCidrs narrows it: whether a driver can keep to it, and why not.
 // Pure; the rules are those of `app-firewall.ts`.
-import { changeField } from "@slipway/contract/advice.ts";
+import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 import { metadataRanges, privateRanges } from "./app-firewall.ts";
 
 /** Whether the driver can limit what one app may reach. */
@@ -11,10 +11,14 @@ export type Egress =
   | { readonly canLimit: false; readonly reason: string };
 
 /** Why the setting cannot have its effect here, in a sentence; null: it can. */
-export function egressRefusal(egress: Egress, cidrs: readonly string[] | null | undefined): string | null {
+export function egressRefusal(
+  egress: Egress,
+  cidrs: readonly string[] | null | undefined,
+  advised: Advised = "owner",
+): string | null {
   if (cidrs === null || cidrs === undefined) return null;
   if (!egress.canLimit) {
-    return `egressCidrs is set, but what an app reaches cannot be limited here: ${egress.reason}. Leave it out (${changeField}), or ask the operator for networks of apps (docs/guides/isolation.md).`;
+    return `egressCidrs is set, but what an app reaches cannot be limited here: ${egress.reason}. Leave it out${howToChange(advised)}, or ask the operator for networks of apps (docs/guides/isolation.md).`;
   }
   for (const cidr of cidrs) {
     const reason = whyClosed(cidr, egress.allowed);

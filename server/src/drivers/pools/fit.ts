@@ -1,5 +1,5 @@
 // Says why an app fits into no pool, and what would fit; and what it asks for that no pool can give it alone. Pure.
-import { changeField, missingCompute } from "@slipway/contract/advice.ts";
+import { howToChange, missingCompute, type Advised } from "@slipway/contract/advice.ts";
 import { computeOf, couldFit, gpusOf, isAllowed, offers, type PoolWish } from "./choose-pool.ts";
 import type { Pool, PoolRequest } from "./pool.ts";
 
@@ -25,21 +25,21 @@ export function wishOf(settings: PartialWish, present: readonly string[] = []): 
 }
 
 /** Why no pool could ever have such a replica, in a sentence that says what would fit; null: one could. */
-export function whyNever(pools: readonly Pool[], settings: PartialWish): string | null {
+export function whyNever(pools: readonly Pool[], settings: PartialWish, advised: Advised = "owner"): string | null {
   const present = computeOf(pools);
   const wish = wishOf(settings, present);
   const [first] = wish;
   if (first === undefined || wish.some((request) => pools.some((pool) => couldFit(pool, request)))) return null;
   const types = wish.map(({ compute }) => compute);
   const withType = pools.filter((pool) => types.some((type) => offers(pool, type)));
-  if (withType.length === 0) return missingCompute(types, present);
+  if (withType.length === 0) return missingCompute(types, present, advised);
   const allowed = withType.filter((pool) => isAllowed(pool, first));
   const isGpu = types.some((type) => type !== "CPU");
-  if (allowed.length === 0) return whyNotThere(withType, { ...first, types });
+  if (allowed.length === 0) return whyNotThere(withType, { ...first, types, advised });
   const largest = allowed.map((pool) => sizeOf(pool, types, isGpu));
   const asked = sizeText({ cores: first.cpuCores, memoryGb: first.memoryGb, gpus: isGpu ? first.gpuCount : null });
   const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
-  return `A replica of the app needs ${asked} on ${types.join(" or ")}, but the platform has at most ${largest.join(", or ")} in one place. Request less: ${fields} (${changeField}), or hardware in the TOML file.`;
+  return `A replica of the app needs ${asked} on ${types.join(" or ")}, but the platform has at most ${largest.join(", or ")} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
 }
 
 /** What the app asks for that is only shared here, in sentences for the build log. */
@@ -61,15 +61,19 @@ export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): s
 
 function whyNotThere(
   pools: readonly Pool[],
-  { types, provider, region, tier }: Pick<PoolRequest, "provider" | "region" | "tier"> & { readonly types: string[] },
+  wanted: Pick<PoolRequest, "provider" | "region" | "tier"> & {
+    readonly types: readonly string[];
+    readonly advised: Advised;
+  },
 ): string {
+  const { types, provider, region, tier, advised } = wanted;
   const where = [
     ...(provider === null ? [] : [`provider ${provider}`]),
     ...(region === null ? [] : [`region ${region}`]),
     ...(tier === "protected" ? ["computeTier protected"] : []),
   ];
   const there = pools.map((pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`);
-  return `The app requests compute ${types.join(" or ")} with ${where.join(", ")}, but the platform has it only with ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out (${changeField}).`;
+  return `The app requests compute ${types.join(" or ")} with ${where.join(", ")}, but the platform has it only with ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
 }
 
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };
