@@ -36,3 +36,25 @@ test("who asks for an app corrects the request; an owner changes the app, which 
     assert.doesNotMatch(toOwner, /builds it again/);
   }
 });
+
+test("a refusal names each size once, the largest first, and how many others there are", () => {
+  const tooLarge = { ...gpu, gpuCount: 16 };
+  const atMost = (pools: readonly Pool[], wish: Parameters<typeof whyNever>[1] = tooLarge): string | undefined =>
+    /at most (.*) in one place/.exec(whyNever(pools, wish) ?? "")?.[1];
+  const racks = Array.from({ length: 20 }, (_, index) => pool({ name: `rack-${index}`, cards: 1 }));
+  assert.equal(atMost(racks), "1 GPU, 8 cores and 16 GB");
+  const larger = pool({ name: "large", cards: 4, cores: 16 });
+  assert.equal(atMost([...racks, larger, pool({ name: "other", cards: 4, cores: 16 })]), "4 GPUs, 16 cores and 16 GB");
+  const roomy = pool({ name: "roomy", cards: 1, memoryGb: 512 });
+  assert.equal(atMost([roomy, ...racks, larger]), "4 GPUs, 16 cores and 16 GB, or 1 GPU, 8 cores and 512 GB");
+  const mixed = [1, 2, 3, 4, 5].map((cards) => pool({ name: `mixed-${cards}`, cards, cores: 64 / cards }));
+  assert.equal(
+    atMost([...racks, ...mixed]),
+    "5 GPUs, 12.8 cores and 16 GB, or 4 GPUs, 16 cores and 16 GB, or 3 GPUs, 21.333 cores and 16 GB, or 2 other sizes",
+  );
+  const slow = mixed.map((one, index) => ({ ...one, memoryGb: 2 ** index }));
+  assert.equal(
+    atMost(slow.slice(0, 4), { compute: ["CPU"], cpu: 100, memory: 1 }),
+    "64 cores and 1 GB, or 32 cores and 2 GB, or 21.333 cores and 4 GB, or 1 other size",
+  );
+});

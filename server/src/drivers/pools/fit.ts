@@ -3,6 +3,9 @@ import { howToChange, missingCompute, type Advised } from "@slipway/contract/adv
 import { computeOf, couldFit, gpusOf, isAllowed, offers, type PoolWish } from "./choose-pool.ts";
 import type { Pool, PoolRequest } from "./pool.ts";
 
+/** A sentence lists no more sizes of pools than this. */
+const sizesShown = 3;
+
 /** What is known of an app's wish; absent: not yet, so that it refuses nothing. */
 export type PartialWish = {
   readonly compute?: readonly string[] | undefined;
@@ -36,10 +39,9 @@ export function whyNever(pools: readonly Pool[], settings: PartialWish, advised:
   const allowed = withType.filter((pool) => isAllowed(pool, first));
   const isGpu = types.some((type) => type !== "CPU");
   if (allowed.length === 0) return whyNotThere(withType, { ...first, types, advised });
-  const largest = allowed.map((pool) => sizeOf(pool, types, isGpu));
   const asked = sizeText({ cores: first.cpuCores, memoryGb: first.memoryGb, gpus: isGpu ? first.gpuCount : null });
   const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
-  return `A replica of the app needs ${asked} on ${types.join(" or ")}, but the platform has at most ${largest.join(", or ")} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
+  return `A replica of the app needs ${asked} on ${types.join(" or ")}, but the platform has at most ${largestOf(allowed, isGpu ? types : null)} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
 }
 
 /** What the app asks for that is only shared here, in sentences for the build log. */
@@ -78,9 +80,28 @@ function whyNotThere(
 
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };
 
-function sizeOf(pool: Pool, types: readonly string[], isGpu: boolean): string {
-  const gpus = isGpu ? Math.max(...types.map((type) => gpusOf(pool, type).length)) : null;
-  return sizeText({ cores: pool.cores * pool.overcommit, memoryGb: pool.memoryGb * pool.overcommit, gpus });
+/** What one replica can have at most, by pool: none of these is larger than another in everything. `types` null: no GPUs. */
+function largestOf(pools: readonly Pool[], types: readonly string[] | null): string {
+  const sizes = pools.map((pool): Size => {
+    const gpus = types === null ? null : Math.max(...types.map((type) => gpusOf(pool, type).length));
+    return { cores: pool.cores * pool.overcommit, memoryGb: pool.memoryGb * pool.overcommit, gpus };
+  });
+  const distinct = [...new Map(sizes.map((size) => [sizeText(size), size])).values()];
+  const largest = distinct
+    .filter((size) => !distinct.some((other) => other !== size && isWithin(size, other)))
+    .toSorted((one, other) => gpusIn(other) - gpusIn(one) || other.cores - one.cores || other.memoryGb - one.memoryGb);
+  const others = largest.length - sizesShown;
+  const texts = largest.slice(0, sizesShown).map(sizeText);
+  if (others > 0) texts.push(`${others} other size${others === 1 ? "" : "s"}`);
+  return texts.join(", or ");
+}
+
+function isWithin(size: Size, other: Size): boolean {
+  return size.cores <= other.cores && size.memoryGb <= other.memoryGb && gpusIn(size) <= gpusIn(other);
+}
+
+function gpusIn({ gpus }: Size): number {
+  return gpus ?? 0;
 }
 
 function sizeText({ cores, memoryGb, gpus }: Size): string {
