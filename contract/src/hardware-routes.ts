@@ -11,9 +11,9 @@ export const hardwareAnswer = z.object({
       provider: z.string().nullable().meta({ description: "Null: every provider." }),
       region: z.string().nullable().meta({ description: "Null: every region." }),
       tier: z.string().meta({ description: "interruptible: protected replicas do not run there." }),
-      maxCpu: z.number().meta({ description: "The most cores that one replica can ask for." }),
+      maxCpu: z.number().meta({ description: "The most cores that one replica can have." }),
       maxMemoryGb: z.number(),
-      maxGpuCount: z.number(),
+      maxGpuCount: z.number().meta({ description: "Cards that do not answer are not counted." }),
       gpuMemoryGb: z.number().nullable().meta({ description: "Of one GPU; null: none, or not known." }),
       price: z
         .object({ gpuSecond: z.number(), cpuSecond: z.number(), memoryGbSecond: z.number() })

@@ -64,8 +64,8 @@ export function choosePool(
 export function couldFit(pool: Pool, request: PoolRequest): boolean {
   if (!isAllowed(pool, request) || !offers(pool, request.compute)) return false;
   return (
-    request.cpuCores <= pool.cores * pool.overcommit &&
-    request.memoryGb <= pool.memoryGb * pool.overcommit &&
+    unitsOf(request.cpuCores) <= unitsOf(pool.cores * pool.overcommit) &&
+    unitsOf(request.memoryGb) <= unitsOf(pool.memoryGb * pool.overcommit) &&
     gpusOf(pool, request.compute).length >= request.gpuCount
   );
 }

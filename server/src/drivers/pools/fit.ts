@@ -1,5 +1,6 @@
 // Says why an app fits into no pool, and what would fit; and what it asks for that no pool can give it alone. Pure.
 import { howToChange, missingCompute, type Advised } from "@slipway/contract/advice.ts";
+import { appFields } from "@slipway/contract/app-fields.ts";
 import { computeOf, couldFit, gpusOf, isAllowed, offers, type PoolWish } from "./choose-pool.ts";
 import type { Pool, PoolRequest } from "./pool.ts";
 
@@ -39,9 +40,21 @@ export function whyNever(pools: readonly Pool[], settings: PartialWish, advised:
   const allowed = withType.filter((pool) => isAllowed(pool, first));
   const isGpu = types.some((type) => type !== "CPU");
   if (allowed.length === 0) return whyNotThere(withType, { ...first, types, advised });
-  const asked = sizeText({ cores: first.cpuCores, memoryGb: first.memoryGb, gpus: isGpu ? first.gpuCount : null });
+  const asked = sizeText({
+    cores: rounded(first.cpuCores),
+    memoryGb: rounded(first.memoryGb),
+    gpus: isGpu ? first.gpuCount : null,
+  });
   const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
   return `A replica of the app needs ${asked} on ${types.join(" or ")}, but the platform has at most ${largestOf(allowed, isGpu ? types : null)} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
+}
+
+/** The most cores and GB that a replica can ask for and have there, whatever is in use. */
+export function replicaMaxOf({ cores, memoryGb, overcommit }: Pool): Pick<Pool, "cores" | "memoryGb"> {
+  return {
+    cores: rounded(Math.min(cores * overcommit, appFields.cpu.max)),
+    memoryGb: rounded(Math.min(memoryGb * overcommit, appFields.memory.max)),
+  };
 }
 
 /** What the app asks for that is only shared here, in sentences for the build log. */
@@ -83,8 +96,9 @@ type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: 
 /** What one replica can have at most, by pool: none of these is larger than another in everything. `types` null: no GPUs. */
 function largestOf(pools: readonly Pool[], types: readonly string[] | null): string {
   const sizes = pools.map((pool): Size => {
-    const gpus = types === null ? null : Math.max(...types.map((type) => gpusOf(pool, type).length));
-    return { cores: pool.cores * pool.overcommit, memoryGb: pool.memoryGb * pool.overcommit, gpus };
+    const cards = (types ?? []).map((type) => gpusOf(pool, type).length);
+    const gpus = types === null ? null : Math.min(Math.max(...cards), appFields.gpuCount.max);
+    return { ...replicaMaxOf(pool), gpus };
   });
   const distinct = [...new Map(sizes.map((size) => [sizeText(size), size])).values()];
   const largest = distinct
@@ -106,7 +120,7 @@ function gpusIn({ gpus }: Size): number {
 
 function sizeText({ cores, memoryGb, gpus }: Size): string {
   const cards = gpus === null ? "" : `${gpus} GPU${gpus === 1 ? "" : "s"}, `;
-  return `${cards}${rounded(cores)} cores and ${rounded(memoryGb)} GB`;
+  return `${cards}${cores} cores and ${memoryGb} GB`;
 }
 
 function rounded(amount: number): number {
