@@ -107,3 +107,12 @@ test("hardware is what a replica can have: within the fields, of cards that answ
     assert.deepEqual([refused.status, refused.body], [400, { message: `${atMost}, or hardware in the TOML file.` }]);
   });
 });
+
+test("a pools file with prices is refused, and says where prices are set", async (t) => {
+  const poolsFile = join(temporaryFolder(t), "pools.toml");
+  await writeFile(poolsFile, pools.replace("cores = 64", "cores = 64\nprice = 0.5"));
+  await assert.rejects(
+    startPlatformOnTestServer(t, { SLIPWAY_POOLS_FILE: poolsFile }),
+    /SLIPWAY_POOLS_FILE \(.*\) cannot be used: pools\[0\]\.price is unknown: prices are .* that SLIPWAY_PRICES_FILE names/,
+  );
+});

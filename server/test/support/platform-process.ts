@@ -93,7 +93,9 @@ export class PlatformProcess {
       throw new Error(`the platform ended with ${String(code)}:\n${this.#printed}`);
     });
     const isReady = (): boolean => /^slipway ready /m.test(this.#printed.slice(before));
-    await Promise.race([until("the platform says that it is ready", isReady, { deadlineMs: 60_000 }), ended]);
+    const isDecided = (): boolean => isReady() || this.hasEnded();
+    await Promise.race([until("the platform says that it is ready", isDecided, { deadlineMs: 60_000 }), ended]);
+    if (!isReady()) await ended;
     ended.catch(() => undefined);
     const file = await readFile(join(this.dataDir, "bootstrap.json"), "utf8");
     this.#bootstrap = JSON.parse(file) as Bootstrap;

@@ -60,6 +60,11 @@ describe("what is wrong is refused with its field, what stands there and what ma
       'pools[0].gpus[0].compute is "CPU", but must be one of ADA_L4,',
     ],
     [`${pool}[[pools.gpus]]\ncompute = "ADA_L4"\ncount = 0`, "pools[0].gpus[0].count is 0, but must be a whole number"],
+    [
+      `${pool}price = 0.5`,
+      "pools[0].price is unknown: prices are not of a pool, but of its compute types, provider and region, in the file that SLIPWAY_PRICES_FILE names",
+    ],
+    [`${pool}[[pools.gpus]]\ncompute = "ADA_L4"\nprice = 1`, "pools[0].gpus[0].price is unknown: prices are not"],
     [`${pool}${pool}`, 'pools[1].name is "a", but must be a name that no other pool has.'],
   ];
   for (const [text, message] of refusals) {

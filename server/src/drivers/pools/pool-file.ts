@@ -1,7 +1,14 @@
 // Reads the file of pools (SLIPWAY_POOLS_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
 // misread pool must not silently have no effect. Pure.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
-import { operatorFileRefused, parseFile, refuseUnknown, tableOf, type Table } from "#lib/operator-file.ts";
+import {
+  OperatorFileRefused,
+  operatorFileRefused,
+  parseFile,
+  refuseUnknown,
+  tableOf,
+  type Table,
+} from "#lib/operator-file.ts";
 import { anyRegion, type Pool } from "./pool.ts";
 
 /** GPUs of one type, as the file lists them. */
@@ -33,6 +40,7 @@ export function readPoolFile(text: string, providers: readonly string[]): Listed
 }
 
 function readPool(path: string, table: Table, providers: readonly string[]): ListedPool {
+  refusePrices(path, table);
   refuseUnknown(table, poolFields, (key) => `${path}.${key}`);
   const at = (field: string) => [`${path}.${field}`, table[field]] as const;
   const gpus = listOf(`${path}.gpus`, table["gpus"] ?? [], gpuTypes.length).map((one, index) =>
@@ -59,6 +67,7 @@ function readPool(path: string, table: Table, providers: readonly string[]): Lis
 }
 
 function readGpus(path: string, table: Table): ListedGpus {
+  refusePrices(path, table);
   refuseUnknown(table, gpuFields, (key) => `${path}.${key}`);
   const { compute, count, memory_gb: memoryGb } = table;
   const isWhole = typeof count === "number" && Number.isInteger(count) && count >= 1 && count <= 10_000;
@@ -68,6 +77,15 @@ function readGpus(path: string, table: Table): ListedGpus {
     count,
     memoryGb: memoryGb === undefined ? 0 : readNumber(`${path}.memory_gb`, memoryGb, { min: 1, max: 10_000 }),
   };
+}
+
+/** Apps do not choose a pool, so it must not decide what they pay. */
+function refusePrices(path: string, table: Table): void {
+  const key = ["price", "prices"].find((name) => Object.hasOwn(table, name));
+  if (key === undefined) return;
+  throw new OperatorFileRefused(
+    `${path}.${key} is unknown: prices are not of a pool, but of its compute types, provider and region, in the file that SLIPWAY_PRICES_FILE names (docs/guides/billing-and-coupons.md).`,
+  );
 }
 
 function readName(path: string, given: unknown): string {
