@@ -169,3 +169,42 @@ test("a protected replica waits for protected ones, and for machines that cannot
   assert.equal(proxy.demandOf(other).waiting, 1);
   await stage.reach("both are served", () => proxy.outcomes.served === 2);
 });
+
+test("a replica that waits names what is truly lacking: cards that answer, memory, or a tier", async (t) => {
+  const rack = pool({ cards: 1, memoryGb: 8 });
+  const [card] = rack.gpus;
+  assert.ok(card);
+  const stage = await openStage(t, [], [{ ...rack, gpus: [{ ...card, isUsable: false }] }]);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ ...gpu, memory: 6, computeTier: "protected" }));
+  proxy.call(stage.appId, 10);
+  const reason = (): string => scheduler.waitReason(stage.appId) ?? "";
+  await stage.reach("nobody has the card, which does not answer", () =>
+    reason().startsWith("None of the platform's ADA_L4 answers; a replica starts when one does. The operator has to"),
+  );
+  const other = await stage.addApp("other");
+  stage.promote(await stage.addRelease({ memory: 4, cooldownPeriodSeconds: 0, computeTier: "protected" }, other));
+  proxy.call(other, 60_000);
+  await stage.reach("the other one runs", () => proxy.demandOf(other).running === 1);
+  stage.driver.placement.setPools([rack]);
+  await stage.reach("the card is free, but too little memory", () =>
+    reason().startsWith("A replica needs 6 GB of memory, of which only 4 are free where ADA_L4 is free; it starts"),
+  );
+  const spot = pool({ name: "spot", tier: "interruptible" });
+  stage.driver.placement.keep("busy" as ReplicaId, {
+    ...{ pool: "busy", compute: "ADA_L4", tier: "protected", cpuCores: 1, memoryGb: 1, gpus: [card.id] },
+  });
+  stage.driver.placement.setPools([
+    { ...rack, gpus: [] },
+    { ...rack, name: "busy" },
+    { ...spot, gpus: [{ ...card, id: "GPU-spot" }] },
+  ]);
+  await stage.reach(
+    "a card is free for others",
+    () =>
+      reason() ===
+      "All of the platform's ADA_L4 with computeTier protected is in use; a replica starts when some is free again. Without computeTier protected one could start now (PATCH …/apps/{app}).",
+  );
+  stage.driver.placement.release("busy" as ReplicaId);
+  await stage.reach("it starts", () => proxy.demandOf(stage.appId).waiting === 0);
+});

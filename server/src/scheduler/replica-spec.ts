@@ -5,6 +5,7 @@ import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
 import { whyNever, wishOf } from "#drivers/pools/fit.ts";
 import type { PoolRequest } from "#drivers/pools/pool.ts";
+import { whyWaiting } from "#drivers/pools/why-waiting.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { NewReplicaRow, StoredRelease } from "./replica-rows.ts";
@@ -27,20 +28,19 @@ export function chooseCompute(
   const asked = wishOf(settings).map((request) => [request, driver.capacity(request, ahead)] as const);
   const [free] = asked.find(([, capacity]) => capacity === "now") ?? [];
   if (free !== undefined) return { ok: true, compute: free.compute, request: free };
-  if (asked.some(([, capacity]) => capacity === "later"))
-    return { ok: false, isFull: true, reason: fullReason(settings) };
   const { pools, compute } = driver.placement;
+  if (asked.some(([, capacity]) => capacity === "later")) {
+    return {
+      ok: false,
+      isFull: true,
+      // Most turns do not read it.
+      get reason() {
+        return whyWaiting(driver.placement.free, wishOf(settings), ahead);
+      },
+    };
+  }
   const reason = whyNever(pools, settings) ?? missingCompute(settings.compute, compute);
   return { ok: false, isFull: false, reason };
-}
-
-function fullReason({ compute, provider, region }: AppSettings): string {
-  const where = [
-    ...(provider === null ? [] : [`provider ${provider}`]),
-    ...(region === null ? [] : [`region ${region}`]),
-  ];
-  const there = where.length === 0 ? "" : ` with ${where.join(" and ")}`;
-  return `All of the platform's ${compute.join(" or ")}${there} is in use; a replica starts when some is free again.`;
 }
 
 /** The driver's input for a start. */

@@ -29,7 +29,7 @@ export function freeOf(pools: readonly Pool[], claims: Iterable<PoolClaim>): Fre
     for (const id of claim.gpus) taken.add(id);
     const pool = byName.get(claim.pool);
     if (pool === undefined) continue;
-    const { cores, memory } = shareOf(pool, claim);
+    const { cores, memory } = shareInPool(pool, claim);
     const sum = used.get(pool.name) ?? { cores: 0, memory: 0 };
     used.set(pool.name, { cores: sum.cores + cores, memory: sum.memory + memory });
   }
@@ -97,7 +97,7 @@ export function gpusOf(pool: Pool, compute: string): Pool["gpus"] {
 export function without(free: readonly FreePool[], claim: PoolClaim): FreePool[] {
   return free.map((one) => {
     if (one.pool.name !== claim.pool) return one;
-    const { cores, memory } = shareOf(one.pool, claim);
+    const { cores, memory } = shareInPool(one.pool, claim);
     const gpus = one.gpus.filter((id) => !claim.gpus.includes(id));
     return { pool: one.pool, cores: one.cores - cores, memory: one.memory - memory, gpus };
   });
@@ -137,8 +137,9 @@ function shutFor(wish: PoolWish, free: readonly FreePool[], shut: Map<string, Se
   }
 }
 
-function lacking(one: FreePool, request: PoolRequest): Dimension[] {
-  const { cores, memory } = shareOf(one.pool, request);
+/** What is not free of what the replica needs: `cores`, `memory`, or its compute type. */
+export function lacking(one: FreePool, request: PoolRequest): Dimension[] {
+  const { cores, memory } = shareInPool(one.pool, request);
   return [
     ...(one.cores < cores ? ["cores"] : []),
     ...(one.memory < memory ? ["memory"] : []),
@@ -154,12 +155,13 @@ function claimOf(one: FreePool, { provider: _provider, region: _region, gpuCount
   return { ...rest, pool: one.pool.name, gpus: freeGpus(one, rest.compute).slice(0, gpuCount) };
 }
 
-function freeGpus({ pool, gpus }: FreePool, compute: string): string[] {
+/** The ids of the GPUs of a type that are free. */
+export function freeGpus({ pool, gpus }: FreePool, compute: string): string[] {
   return gpusOf(pool, compute).flatMap(({ id }) => (gpus.includes(id) ? [id] : []));
 }
 
-/** Where cores are shared anyway, nobody counts for more than all of them. */
-function shareOf(pool: Pool, { cpuCores, memoryGb }: Pick<PoolClaim, "cpuCores" | "memoryGb">) {
+/** What counts of a replica, in thousandths: where cores are shared anyway, nobody counts for more than all of them. */
+export function shareInPool(pool: Pool, { cpuCores, memoryGb }: Pick<PoolClaim, "cpuCores" | "memoryGb">) {
   const isShared = pool.overcommit > 1;
   return {
     cores: unitsOf(isShared ? Math.min(cpuCores, pool.cores) : cpuCores),

@@ -1,0 +1,210 @@
+// Says what a replica lacks that waits although a pool could have it, and what its owner can do about that. Pure.
+import { changeField } from "@slipway/contract/advice.ts";
+import {
+  choosePool,
+  couldFit,
+  freeGpus,
+  gpusOf,
+  isAllowed,
+  lacking,
+  offers,
+  shareInPool,
+  type FreePool,
+  type PoolWish,
+} from "./choose-pool.ts";
+import { anyRegion, type PoolRequest } from "./pool.ts";
+
+/** `lost`: too few of the pool's cards answer, whoever has them. */
+type Lack = "lost" | "gpus" | "cores" | "memory";
+
+/** A pool that could have the replica if it were empty, and what it lacks for that. */
+type Candidate = { readonly free: FreePool; readonly request: PoolRequest; readonly lacks: readonly Lack[] };
+
+/** Candidates that lack the same. */
+type Group = { readonly lacks: readonly Lack[]; readonly candidates: readonly Candidate[] };
+
+/** A reason names no more places than this. */
+const placesMax = 3;
+/** Thousandths, in which `FreePool` counts. */
+const unit = 1000;
+
+/**
+ * The reason, in sentences for the owner of an app with this wish, for which `choosePool` finds nothing now. `ahead`: those
+ * that come first.
+ */
+export function whyWaiting(free: readonly FreePool[], wish: PoolWish, ahead: readonly PoolWish[]): string {
+  const candidates = wish.flatMap((request) =>
+    free
+      .filter(({ pool }) => couldFit(pool, request))
+      .map((one): Candidate => ({ free: one, request, lacks: lacksOf(one, request) })),
+  );
+  const groups = groupsOf(candidates);
+  const [nearest] = groups;
+  // A driver may know better than its pools.
+  const isUnknown = nearest === undefined || (nearest.lacks.length === 0 && ahead.length === 0);
+  if (isUnknown) return allInUse(typesOf(wish), whereOf(wish, free));
+  const reason = groups.length === 1 ? reasonOf(nearest, { free, wish }) : reasonByPlace(groups);
+  const advice = adviceFor(nearest, { free, wish, ahead });
+  return advice === null ? reason : `${reason} ${advice}`;
+}
+
+function lacksOf(one: FreePool, request: PoolRequest): Lack[] {
+  const { compute, gpuCount } = request;
+  const isLost = usableOf(one, compute) < gpuCount;
+  return lacking(one, request).map((dimension) => {
+    if (dimension === "cores" || dimension === "memory") return dimension;
+    return isLost ? "lost" : "gpus";
+  });
+}
+
+/** What is nearest to having enough comes first; cards that do not answer come last, since nobody knows until when. */
+function groupsOf(candidates: readonly Candidate[]): Group[] {
+  const groups = Map.groupBy(candidates, ({ lacks }) => lacks.join());
+  const distance = ({ lacks }: Group): number => lacks.length + (lacks.includes("lost") ? 10 : 0);
+  return [...groups.values()]
+    .map((same): Group => ({ lacks: same[0]?.lacks ?? [], candidates: same }))
+    .toSorted((one, other) => distance(one) - distance(other));
+}
+
+/** Where all places lack the same. */
+function reasonOf(
+  group: Group,
+  { free, wish }: { readonly free: readonly FreePool[]; readonly wish: PoolWish },
+): string {
+  const there = whereOf(wish, free);
+  const types = typesOf(group.candidates.map(({ request }) => request));
+  const [lack, ...more] = group.lacks;
+  if (lack === undefined) return `What is free${there} is for replicas that come first: ${order}.`;
+  // Other pools with such cards are too small in something else.
+  const isAll = !wish.some((request) =>
+    free.some(({ pool }) => isAllowed(pool, request) && offers(pool, request.compute) && !couldFit(pool, request)),
+  );
+  if (isAll && more.length === 0 && countOf(group, lack) === 0) {
+    const isSomeLost = group.candidates.some((one) => {
+      const { compute } = one.request;
+      return usableOf(one.free, compute) < gpusOf(one.free.pool, compute).length;
+    });
+    if (lack === "gpus") return allInUse(types, `${isSomeLost ? " that answers" : ""}${there}`);
+    if (lack === "lost") return `None of the platform's ${types}${there} answers; a replica starts when one does.`;
+  }
+  const isEverywhere = free.every(({ pool }) => group.candidates.some((one) => one.free.pool === pool));
+  const place = isEverywhere ? (free.length > 1 ? " in one place" : "") : " in a place that suits it";
+  return `A replica${there} needs ${needsOf(group, place)}; it starts when there is enough.`;
+}
+
+function reasonByPlace(groups: readonly Group[]): string {
+  const pools = new Set(groups.flatMap(({ candidates }) => candidates.map(({ free }) => free.pool)));
+  const clauses = groups.slice(0, placesMax).map((group) => {
+    const clause = group.lacks.length === 0 ? `others come first (${order})` : `it needs ${needsOf(group, "")}`;
+    return pools.size === 1 ? clause : `at ${namesOf(group)} ${clause}`;
+  });
+  return `A replica waits: ${clauses.join(pools.size === 1 ? "; or " : "; ")}. It starts when one place has enough.`;
+}
+
+const order = "protected ones, then those that have waited longer";
+
+function allInUse(types: string, there: string): string {
+  return `All of the platform's ${types}${there} is in use; a replica starts when some is free again.`;
+}
+
+/** What the places of a group lack, with what they have of it. */
+function needsOf(group: Group, place: string): string {
+  const hasGpus = !group.lacks.some((lack) => lack === "gpus" || lack === "lost");
+  const types = typesOf(group.candidates.map(({ request }) => request));
+  const isBeside = hasGpus && group.candidates.some(({ request }) => request.gpuCount > 0);
+  const needs = group.lacks.map((lack) => {
+    const [needed, what] = neededOf(group, lack);
+    const count = countOf(group, lack);
+    const isMany = count !== 0 && count !== 1;
+    const verb = lack === "lost" ? `answer${isMany ? "" : "s"}` : `${isMany ? "are" : "is"} free`;
+    return `${needed} ${what}, of which ${count === 0 ? "none" : `only ${count}`} ${verb}`;
+  });
+  return `${needs.join(", and ")}${isBeside ? ` where ${types} is free` : place}`;
+}
+
+function neededOf({ candidates }: Group, lack: Lack): readonly [amount: number, what: string] {
+  const shares = candidates.map(({ free, request }) => shareInPool(free.pool, request));
+  if (lack === "cores") return [Math.min(...shares.map(({ cores }) => cores)) / unit, "cores"];
+  if (lack === "memory") return [Math.min(...shares.map(({ memory }) => memory)) / unit, "GB of memory"];
+  const requests = candidates.map(({ request }) => request);
+  return [Math.min(...requests.map(({ gpuCount }) => gpuCount)), typesOf(requests)];
+}
+
+/** The most that one of the places has of what it lacks. */
+function countOf({ candidates }: Group, lack: Lack | undefined): number {
+  const counts = candidates.map(({ free, request: { compute } }) => {
+    if (lack === "cores") return free.cores / unit;
+    if (lack === "memory") return free.memory / unit;
+    return lack === "lost" ? usableOf(free, compute) : freeGpus(free, compute).length;
+  });
+  return Math.max(0, ...counts);
+}
+
+/** What would let a replica start, as far as its owner or the operator can bring it about; null: only time does. */
+function adviceFor(
+  nearest: Group,
+  given: { readonly free: readonly FreePool[]; readonly wish: PoolWish; readonly ahead: readonly PoolWish[] },
+): string | null {
+  const { free, wish, ahead } = given;
+  const without = unneeded(wish).find((one) => choosePool(free, one.wish, ahead) !== null);
+  if (without !== undefined) return `Without ${without.names} one could start now (${changeField}).`;
+  if (nearest.lacks.includes("lost"))
+    return `The operator has to check the cards of the machine; other types can be listed in compute (${changeField}).`;
+  const fields = nearest.lacks.filter((lack) => countOf(nearest, lack) > 0).map((lack) => fieldOf[lack]);
+  if (fields.length === 0 || fields.length < nearest.lacks.length) return null;
+  return `One that needs less could start sooner: ${fields.join(", ")} (${changeField}).`;
+}
+
+const fieldOf = { gpus: "gpuCount", lost: "gpuCount", cores: "cpu", memory: "memory" } as const;
+
+/** The wish without what limits where it may run, one by one and then together. */
+function unneeded(wish: PoolWish): { readonly names: string; readonly wish: PoolWish }[] {
+  const [first] = wish;
+  if (first === undefined) return [];
+  const { tier, provider, region } = first;
+  const limits = [
+    ...(tier === "protected" ? [{ name: "computeTier protected", change: { tier: "interruptible" } }] : []),
+    ...(provider === null ? [] : [{ name: `provider ${provider}`, change: { provider: null } }]),
+    ...(region === null || region === anyRegion ? [] : [{ name: `region ${region}`, change: { region: null } }]),
+  ];
+  const sets = [...limits.map((limit) => [limit]), ...(limits.length > 1 ? [limits] : [])];
+  return sets.map((set) => ({
+    names: set.map(({ name }) => name).join(" and "),
+    wish: wish.map((request) => set.reduce<PoolRequest>((one, { change }) => ({ ...one, ...change }), request)),
+  }));
+}
+
+/** The tier counts where it rules out pools that have the type. */
+function whereOf(wish: PoolWish, free: readonly FreePool[]): string {
+  const [first] = wish;
+  if (first === undefined) return "";
+  const { provider, region } = first;
+  const isTierShort = wish.some((request) =>
+    free.some(
+      ({ pool }) =>
+        offers(pool, request.compute) &&
+        isAllowed(pool, { ...request, tier: "interruptible" }) &&
+        !isAllowed(pool, request),
+    ),
+  );
+  const where = [
+    ...(provider === null ? [] : [`provider ${provider}`]),
+    ...(region === null ? [] : [`region ${region}`]),
+    ...(isTierShort ? ["computeTier protected"] : []),
+  ];
+  return where.length === 0 ? "" : ` with ${where.join(" and ")}`;
+}
+
+function namesOf({ candidates }: Group): string {
+  const names = [...new Set(candidates.map(({ free }) => free.pool.name))];
+  const others = names.length - placesMax;
+  return others <= 0 ? names.join(" and ") : `${names.slice(0, placesMax).join(", ")} and ${others} more`;
+}
+
+function typesOf(requests: readonly PoolRequest[]): string {
+  return [...new Set(requests.map(({ compute }) => compute))].join(" or ");
+}
+
+function usableOf({ pool }: FreePool, compute: string): number {
+  return gpusOf(pool, compute).filter(({ isUsable }) => isUsable).length;
+}
