@@ -214,3 +214,41 @@ test("a replica that was draining is not replaced by a new process without any c
   await stage.db.deleteFrom("app_scaling").execute();
   await reopen();
 });
+
+test("a replica that drains has the rest of its grace period under the next process, for runs that go on", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ responseGracePeriodSeconds: 400 }));
+  proxy.call(stage.appId, 1_000_000);
+  await stage.reach("it is busy", () => proxy.demandOf(stage.appId).running === 1);
+  const replica = must(stage.driver.running()[0], "one replica runs");
+  stage.withdraw();
+  await stage.reach("it drains", async () => (await stage.states())["draining"] === 1);
+  await stage.clock.advance(100_000);
+  await stage.closeProcess(scheduler);
+  await stage.openProcess(t, { heldOn: replica.spec.replicaId });
+  await stage.clock.advance(260_000);
+  assert.equal(replica.askedAtMs, null);
+  await stage.reach("it is asked to end half a minute before that", () => replica.askedAtMs !== null);
+  const row = must(await rowOf(stage, replica.spec.replicaId), "it has a row");
+  const drainedMs = stage.clock.now() - (row.draining_at?.getTime() ?? 0);
+  assert.ok(drainedMs >= 370_000 && drainedMs < 375_000, `${drainedMs}`);
+});
+
+test("a replica that was draining ends for the reason that it had, and one of an earlier version ends too", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, isStubborn: true }];
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 10, maxReplicaCount: 2, replicaConcurrency: 1 }));
+  for (const _ of ["one", "another"]) proxy.call(stage.appId, 1_000);
+  await stage.reach("both drain", async () => (await stage.states())["draining"] === 2);
+  const [first, second] = await stage.rows();
+  assert.match(first?.reason ?? "", /needed/);
+  await stage.closeProcess(scheduler);
+  const asBefore = { end_kind: null, reason: null, grace_ends_at: null };
+  await stage.db.updateTable("replicas").set(asBefore).where("id", "=", must(second, "there are two").id).execute();
+  await stage.openProcess(t);
+  await stage.reach("both have ended", async () => (await stage.states())["stopped"] === 2);
+  const reasons = (await stage.rows()).map(({ reason }) => reason);
+  assert.deepEqual(reasons, [first?.reason, "It was being stopped."]);
+});

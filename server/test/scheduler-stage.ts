@@ -88,11 +88,12 @@ export class Stage {
     this.driver = new FakeDriver({ clock: this.clock, script: () => this.#nextScript(), ...given });
   }
 
-  /** Starts a process of the platform; stopped after the test at the latest. */
-  async openProcess(t: TestContext): Promise<Process> {
+  /** Starts a process of the platform; stopped after the test at the latest. `heldOn`: a replica with a run from before. */
+  async openProcess(t: TestContext, { heldOn }: { readonly heldOn?: ReplicaId } = {}): Promise<Process> {
     const { clock, db, driver } = this;
     const view = new ReplicaView();
     const proxy = new ModelProxy(clock);
+    if (heldOn !== undefined) proxy.hold(heldOn);
     const routes: RouteSource = {
       byAppId: (appId) => this.#routes.get(appId),
       all: () => [...this.#routes.values()],

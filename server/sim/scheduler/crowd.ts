@@ -46,6 +46,14 @@ export class Crowd {
     return [...rows.rows.values()].filter(({ reason }) => reason === reclaimedReason).length;
   }
 
+  /** True now and then while a replica makes way: the platform restarts then. */
+  isCut({ rows }: Pick<Crowded, "rows">): boolean {
+    const isMakingWay = [...rows.rows.values()].some(
+      ({ state, endOrder }) => state === "draining" && endOrder?.kind === "reclaimed",
+    );
+    return isMakingWay && this.#seeded.chance(0.2);
+  }
+
   /** What is wrong now; undefined: nothing. */
   violation({ driver, rows }: Crowded): string | undefined {
     const used = driver.running().reduce((sum, { spec }) => sum + spec.cpuCores, 0);
@@ -53,7 +61,12 @@ export class Crowd {
     const wrong = [...rows.rows.values()].find(
       ({ reason, computeTier }) => reason === reclaimedReason && computeTier === "protected",
     );
-    return wrong && `the protected replica ${wrong.replicaId} was reclaimed`;
+    if (wrong !== undefined) return `the protected replica ${wrong.replicaId} was reclaimed`;
+    const untold = [...rows.rows.values()].find(
+      ({ state, endOrder, reason }) =>
+        state === "stopped" && endOrder?.kind === "reclaimed" && reason !== reclaimedReason,
+    );
+    return untold && `replica ${untold.replicaId} was reclaimed, and is said to have ended because: ${untold.reason}`;
   }
 
   /** Nobody waits for what nobody has, and no protected replica for an interruptible one. */

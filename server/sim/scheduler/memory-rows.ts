@@ -21,6 +21,8 @@ export type MemoryRow = NewReplicaRow & {
   drainingAt: number | null;
   stoppedAt: number | null;
   reason: string | null;
+  endOrder: AliveRow["endOrder"];
+  graceEndsAt: number | null;
 };
 
 /** The database of a simulation; it outlives the platform's process. */
@@ -45,6 +47,8 @@ export class MemoryRows implements ReplicaRows {
       drainingAt: null,
       stoppedAt: null,
       reason: null,
+      endOrder: null,
+      graceEndsAt: null,
     };
     this.rows.set(row.replicaId, made);
     this.onInsert(made);
@@ -62,7 +66,8 @@ export class MemoryRows implements ReplicaRows {
     if (change.kind === "started") row.startedAt ??= change.at;
     if (change.kind === "started" || change.kind === "ready") row.address = change.address ?? row.address;
     if (change.kind === "ready") row.readyAt = change.at;
-    if (change.kind === "draining") row.drainingAt = change.at;
+    if (change.kind === "draining")
+      Object.assign(row, { drainingAt: change.at, endOrder: change.order, graceEndsAt: change.graceEndsAt });
     if (change.kind === "stopped") Object.assign(row, { stoppedAt: change.at, reason: change.reason });
     if (row.state !== before) this.onMove(row, before);
     return Promise.resolve();

@@ -24,6 +24,7 @@ export function addOthers({ rows, driver }: { readonly rows: MemoryRows; readonl
     ...{ compute: "CPU", computeTier: "interruptible", gpuCount: 0, cpuCores: 1, memoryGb: 1 },
     ...{ provider: null, region: null, restarts: 0, address: null, reason: null, state: "ready" },
     ...{ createdAt: at, startedAt: at, readyAt: at, lastKnownAt: at, drainingAt: null, stoppedAt: null },
+    ...{ endOrder: null, graceEndsAt: null },
   };
   driver.others.set(besideUs, true);
   rows.releases.set(ids.releaseId, release);

@@ -28,6 +28,7 @@ export type Mutation =
   | "a roll-out gets all calls at once"
   | "failed starts are forgotten"
   | "cooldowns are forgotten"
+  | "orders to end are forgotten"
   | "rows of others are taken for its own"
   | "labels of others are not seen";
 
@@ -159,7 +160,11 @@ export class SimPlatform {
       change: (replicaId, change) =>
         this.#ifAlive(() => (isDropped(change.kind) ? Promise.resolve() : rows.change(replicaId, change))),
       seen: (heartbeats) => this.#ifAlive(() => rows.seen(heartbeats)),
-      alive: (backend) => this.#ifAlive(() => (isJudged ? rows.aliveOfAll() : rows.alive(backend))),
+      alive: (backend) =>
+        this.#ifAlive(async () => {
+          const alive = isJudged ? await rows.aliveOfAll() : await rows.alive(backend);
+          return mutation === "orders to end are forgotten" ? alive.map((row) => ({ ...row, endOrder: null })) : alive;
+        }),
       countOthers: (backend) => this.#ifAlive(() => rows.countOthers(backend)),
       scaling: () => this.#ifAlive(async () => forgotten(await rows.scaling(), mutation)),
       saveScaling: (changed, removed) => this.#ifAlive(() => rows.saveScaling(changed, removed)),

@@ -32,4 +32,6 @@ export type WorldReport = {
   stops: number;
   /** Replicas that made way for protected ones. */
   reclaimed: number;
+  /** Restarts of the platform while a replica made way. */
+  cuts: number;
 };

@@ -36,7 +36,7 @@ export class World {
   readonly driver: FakeDriver;
   readonly report: WorldReport = {
     ...{ served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0 },
-    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0, reclaimed: 0 },
+    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0, reclaimed: 0, cuts: 0 },
   };
   platform: SimPlatform;
   readonly crowd: Crowd | null;
@@ -162,6 +162,11 @@ export class World {
       this.#changeLimit(null);
     }
     if (this.#stops.happen(this.routes)) return;
+    if (this.crowd?.isCut(this) === true) {
+      this.report.cuts++;
+      await this.#restart();
+      return;
+    }
     const draw = this.#seeded.next();
     if (draw < 0.7) this.#callSome();
     else if (draw < 0.77) this.#crashOne();

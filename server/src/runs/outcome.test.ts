@@ -137,7 +137,7 @@ test("the reason of a failure has what the app says of it, cut to a line", () =>
 
 test("what is cut off because its replica made way for another one is tried again without using up an attempt", () => {
   const reclaimed = { ...once, isReclaimed: true };
-  for (const ending of [failed("replica_failed"), answered(503)]) {
+  for (const ending of [failed("replica_failed"), answered(503), interrupted]) {
     assert.equal(become(ending, reclaimed), "again in 1000, not counted");
     assert.match(become(ending, { ...reclaimed, isCancelled: true }), /^cancelled, |^failure, 503/);
     assert.match(become(ending, { ...reclaimed, waitsSinceMs: at.nowMs - waitMsMax }), /^failure, /);

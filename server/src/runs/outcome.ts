@@ -79,6 +79,7 @@ export function outcomeOf(
 
 /** The replica went before it had an answer of its own; cortex says 503 then. */
 function isCutOff(ending: RunEnding | Interrupted): boolean {
+  if (ending.kind === "interrupted") return true;
   if (ending.kind === "failed") return ending.fault.code === "replica_failed";
   return ending.kind === "answered" && ending.status === 503;
 }

@@ -10,10 +10,19 @@ import type { OrphanRun, RunStore } from "./run-store.ts";
 /** The parts that all recoveries share. */
 export type RecoveryParts = Pick<
   ExecutionParts,
-  "heldRuns" | "settlement" | "keepsAnswers" | "callMsMax" | "answerBytesMax" | "endStuck" | "clock" | "log" | "onLetGo"
-> & { readonly store: Pick<RunStore, "addressOf"> };
+  | "heldRuns"
+  | "settlement"
+  | "keepsAnswers"
+  | "callMsMax"
+  | "answerBytesMax"
+  | "endStuck"
+  | "isReclaimed"
+  | "clock"
+  | "log"
+  | "onLetGo"
+> & { readonly store: Pick<RunStore, "replicaOf"> };
 
-type Address = NonNullable<Awaited<ReturnType<RunStore["addressOf"]>>>;
+type Address = NonNullable<Awaited<ReturnType<RunStore["replicaOf"]>>["address"]>;
 
 /** One run after a takeover. Call `begin()` once. */
 export class Recovery implements ActiveRun {
@@ -56,16 +65,21 @@ export class Recovery implements ActiveRun {
     const heldId = heldIdOf(runId, starts);
     try {
       const isKept = starts <= heldStartMax && this.#parts.keepsAnswers(this.work.appId);
-      const address = isKept && replicaId !== null ? await store.addressOf(replicaId) : null;
-      const ending = address === null ? interrupted(gone) : await this.#attach(address, heldId);
+      const replica = replicaId === null ? null : await store.replicaOf(replicaId);
+      const address = isKept ? (replica?.address ?? null) : null;
+      const ending = address === null ? gone : await this.#attach(address, heldId);
       if (this.#isAbandoned) return;
       if (this.#isCancelled && address !== null && replicaId !== null && ending.kind !== "answered") {
         const said = await heldRuns.cancel(address, heldId);
         if (said === "running") this.#parts.endStuck(this.work.appId, replicaId);
       }
-      const isAgain = ending.kind === "withdrawn";
-      const counted = isAgain ? { ...this.work, attempt: Math.max(0, attempt - 1) } : this.work;
-      const isWritten = await settlement.end(counted, ending, { attempt, isCancelled: this.#isCancelled });
+      // The row tells of a replica that ended before this platform; a run whose answer was there is not begun again for that.
+      const isReclaimed =
+        replicaId !== null &&
+        ending !== forgotten &&
+        (replica?.isReclaimed === true || this.#parts.isReclaimed(replicaId));
+      const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
+      const isWritten = await settlement.end({ ...this.work, attempt: Math.max(0, attempt - 1) }, ending, judged);
       if (isWritten && address !== null) heldRuns.acknowledge(address, heldId);
     } finally {
       onLetGo();
@@ -82,15 +96,15 @@ export class Recovery implements ActiveRun {
       case "answered":
         return attached;
       case "unknown":
-        return attached.hasForgotten ? interrupted(forgotten) : { kind: "withdrawn" };
+        return attached.hasForgotten ? forgotten : { kind: "withdrawn" };
       case "lost":
         return interrupted(attached.reason);
     }
   }
 }
 
-const gone = "the platform was restarted in the meantime, and the call's answer is lost";
-const forgotten = "the platform was restarted in the meantime, and the replica no longer has the answer";
+const gone = interrupted("the platform was restarted in the meantime, and the call's answer is lost");
+const forgotten = interrupted("the platform was restarted in the meantime, and the replica no longer has the answer");
 
 function interrupted(why: string): Interrupted {
   return { kind: "interrupted", reason: `interrupted: ${why}.` };

@@ -279,15 +279,15 @@ export class RunStore {
     );
   }
 
-  /** The address of a replica; null: it has stopped, or has no address yet. */
-  async addressOf(replicaId: ReplicaId): Promise<Address | null> {
+  /** The replica of a run. `address` null: it has stopped, or has no address yet. `isReclaimed`: it ends, or has ended, for that. */
+  async replicaOf(replicaId: ReplicaId): Promise<{ readonly address: Address | null; readonly isReclaimed: boolean }> {
     const row = await this.#db
       .selectFrom("replicas")
-      .select("address")
+      .select(["address", "stopped_at", "end_kind"])
       .where("id", "=", replicaId)
-      .where("stopped_at", "is", null)
       .executeTakeFirst();
-    return typeof row?.address === "string" ? parseAddress(row.address) : null;
+    const hasAddress = typeof row?.address === "string" && row.stopped_at === null;
+    return { address: hasAddress ? parseAddress(row.address ?? "") : null, isReclaimed: row?.end_kind === "reclaimed" };
   }
 
   async #keepResults(ended: readonly RunEnd[], tx: Db): Promise<void> {

@@ -66,6 +66,7 @@ export class Runs implements AsyncAccept {
     const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
       ...{ store, clock, log, answerBytesMax, keepsAnswers },
+      isReclaimed: options.isReclaimed ?? (() => false),
       // Other calls on the same replica must not suffer.
       endStuck: (appId: AppId, replicaId: ReplicaId) => {
         if (this.#live(appId)?.replicaConcurrency === 1) options.endReplica(replicaId);
@@ -79,7 +80,6 @@ export class Runs implements AsyncAccept {
       // A quarter of a lease is left for the request to the replica.
       execution: {
         ...{ ...common, proxy, whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)) },
-        isReclaimed: options.isReclaimed ?? (() => false),
         answerMemory: new AnswerMemory({ answerBytesMax }),
         startMsMax: (leaseMs * 3) / 4,
       },

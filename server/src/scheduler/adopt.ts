@@ -63,15 +63,30 @@ async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
   return (await driver.list()).filter(({ instanceId }) => instanceId === driver.instanceId);
 }
 
-/** Creates the replica from its row; `beganAtMs` preserves its deadline. */
+/** Creates the replica from its row; `beganAtMs` preserves its deadline. One that drains ends for the reason that it had. */
 function replicaOf(row: AliveRow, clock: Clock): Replica {
   const { replicaId, projectId, appId, releaseId, buildId, settings, gpus, restarts, isTrial, state } = row;
-  return new Replica({
+  const replica = new Replica({
     ...{ replicaId, gpus, restarts, isTrial, state },
     release: { projectId, appId, releaseId, buildId, settings },
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
     createdAtMs: row.createdAt,
     seenAtMs: row.lastKnownAt,
+  });
+  if (state === "draining") takeStoredOrder(replica, row);
+  return replica;
+}
+
+/** Its grace period goes on: it neither begins anew nor ends because the platform was away. */
+function takeStoredOrder(replica: Replica, row: AliveRow): void {
+  const drainingAt = row.drainingAt ?? row.lastKnownAt;
+  const graceEndsAt = row.graceEndsAt ?? drainingAt + row.settings.responseGracePeriodSeconds * 1000;
+  // Rows of earlier versions have no order.
+  const order = row.endOrder ?? { reason: "It was being stopped.", kind: "wanted" };
+  replica.takeOrder(order, {
+    nowMs: replica.beganAtMs + (drainingAt - row.createdAt),
+    graceMs: graceEndsAt - drainingAt,
+    mayFinish: row.readyAt !== null && order.kind !== "stuck",
   });
 }
 
@@ -108,12 +123,8 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   }
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {
-    // The calls of its grace period went through the previous process of the platform, which is gone.
-    const { responseGracePeriodSeconds } = row.settings;
-    replica.endOrder = { reason: "It was being stopped.", kind: "wanted" };
-    const drainedMs = row.drainingAt === null ? 0 : replica.timeAt(nowMs) - row.drainingAt;
-    replica.graceEndsAtMs = nowMs - drainedMs + responseGracePeriodSeconds * 1000;
-    replica.terminateAtMs = nowMs;
+    // Plain calls went through the previous process of the platform, which is gone; async runs may still be at work.
+    takeStoredOrder(replica, row);
     runner.endWhenIdle(replica);
     return;
   }

@@ -5,7 +5,8 @@ import { newRunId, type AppId, type ProjectId, type ReplicaId, type RunId } from
 import { silentLog } from "#lib/log.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { ReplicaEnds } from "./replica-ends.ts";
-import type { EndOrder, Replica } from "./replica.ts";
+import type { Replica } from "./replica.ts";
+import type { EndOrder } from "./replica-state.ts";
 
 const replicaId = "app-0123456789" as ReplicaId;
 const end = { reason: "It crashed.", exitCode: 3, at: 1_000 };
@@ -34,7 +35,7 @@ test("a call that broke off before the end, one at the end, and one after its li
   const runs = [newRunId(), newRunId(), newRunId()] as const;
   const before = ends.brokeOff(replicaId, runs[0]);
   await clock.advance(1_000);
-  ends.ended(replicaId, end.reason);
+  ends.ended(replicaOf(null), end);
   const meanwhile = ends.brokeOff(replicaId, runs[1]);
   assert.deepEqual(await Promise.all([before, meanwhile]), [end.reason, end.reason]);
   await ends.tell(replicaOf(null), end);
@@ -49,7 +50,7 @@ test("a call that broke off on a replica that goes on has no reason, and nothing
   const reason = ends.brokeOff(replicaId, newRunId());
   await clock.advance(5_001);
   assert.equal(await reason, null);
-  ends.ended(replicaId, end.reason);
+  ends.ended(replicaOf(null), end);
   await ends.tell(replicaOf(null), end);
   assert.deepEqual(assigned, []);
 });
@@ -61,7 +62,7 @@ test("an end that the platform wanted is told only where it took a run down", as
   assert.deepEqual(quiet.told, []);
   const { told, assigned, replicaOf, ends } = stage();
   const runId = newRunId();
-  ends.ended(replicaId, wanted.reason);
+  ends.ended(replicaOf(wanted), end);
   assert.equal(await ends.brokeOff(replicaId, runId), wanted.reason);
   await ends.tell(replicaOf(wanted), end);
   assert.deepEqual([told, assigned], [[`[slipway] The replica has ended: ${wanted.reason}`], [runId]]);

@@ -48,16 +48,13 @@ export class ReplicaEnds {
   }
 
   /** The replica has ended; its lines may follow. */
-  ended(replicaId: ReplicaId, reason: string): void {
-    this.#of(replicaId).end.resolve(reason);
+  ended({ replicaId, endOrder }: Pick<Replica, "replicaId" | "endOrder">, end: Pick<ReplicaEnd, "reason">): void {
+    const known = this.#of(replicaId);
+    known.isReclaimed = endOrder?.kind === "reclaimed";
+    known.end.resolve(endOrder?.reason ?? end.reason);
   }
 
-  /** The replica ends to make way for a protected one. */
-  reclaim(replicaId: ReplicaId): void {
-    this.#of(replicaId).isReclaimed = true;
-  }
-
-  /** True when it ends, or has ended lately, to make way for a protected one. */
+  /** True when it has ended lately to make way for a protected one. */
   wasReclaimed(replicaId: ReplicaId): boolean {
     return this.#replicas.get(replicaId)?.isReclaimed === true;
   }

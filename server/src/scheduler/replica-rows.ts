@@ -6,7 +6,7 @@ import type { CandidateRelease } from "#deploy/trial.ts";
 import type { Address, Driver, Resources } from "#drivers/driver.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { Tables } from "#store/tables.ts";
-import type { ReplicaState } from "./replica-state.ts";
+import type { EndOrder, ReplicaState } from "./replica-state.ts";
 
 /** The immutable input for starting replicas. */
 export type StoredRelease = CandidateRelease;
@@ -34,7 +34,7 @@ export type ReplicaChange =
   /** It runs; usage starts here. Only the first such change counts. */
   | { readonly kind: "started"; readonly at: number; readonly address: Address }
   | { readonly kind: "ready"; readonly at: number; readonly address: Address }
-  | { readonly kind: "draining"; readonly at: number }
+  | { readonly kind: "draining"; readonly at: number; readonly order: EndOrder; readonly graceEndsAt: number }
   | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
 
 /** A replica that has not stopped according to the database. Times in milliseconds since the epoch. */
@@ -51,6 +51,9 @@ export type AliveRow = Pick<
   readonly startedAt: number | null;
   readonly readyAt: number | null;
   readonly drainingAt: number | null;
+  /** Of one that drains; null: a version that did not store it ends it. */
+  readonly endOrder: EndOrder | null;
+  readonly graceEndsAt: number | null;
   /** The latest moment at which it certainly ran, according to the row. */
   readonly lastKnownAt: number;
 };

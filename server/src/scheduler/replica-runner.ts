@@ -13,9 +13,10 @@ import type { Counters } from "./counters.ts";
 import type { Occupancy } from "./demand.ts";
 import { watchHealth } from "./health.ts";
 import type { Probe } from "./probe.ts";
-import { Replica, type Fleet, type EndOrder, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
+import { Replica, type Fleet, type ReplicaEnd, type ReplicaRelease } from "./replica.ts";
 import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
 import { replicaRow, replicaSpec } from "./replica-spec.ts";
+import type { EndOrder } from "./replica-state.ts";
 import type { RowWriter } from "./row-writer.ts";
 import { heartbeatIntervalMs } from "./heartbeat.ts";
 
@@ -67,8 +68,6 @@ type StartOptions = {
 const terminateMsMin = 2000;
 /** A replica that never took a call has nothing to finish. */
 const unreadyGraceMs = 5000;
-/** Calls that are still running (a WebSocket may run forever) get this much notice before the end. */
-const noticeMs = 30_000;
 /** Pause before a retry when a driver failed to stop a replica. */
 const stopAgainMs = 5000;
 /** Timeout for a machine or its image; the deadline of its start begins after it. */
@@ -158,13 +157,13 @@ export class ReplicaRunner {
     const wasReady = replica.state === "ready";
     const mayFinish = wasReady && order.kind !== "stuck";
     const graceMs = mayFinish ? replica.settings.responseGracePeriodSeconds * 1000 : unreadyGraceMs;
-    replica.endOrder = order;
-    replica.graceEndsAtMs = nowMs + graceMs;
-    replica.terminateAtMs = mayFinish ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;
+    replica.takeOrder(order, { nowMs, graceMs, mayFinish });
     replica.move("draining");
     replica.abort.abort(new Error(order.reason));
     occupancy.retire(replica.replicaId);
-    void writer.change(replica.replicaId, { kind: "draining", at: replica.timeAt(nowMs) });
+    const { replicaId, graceEndsAtMs } = replica;
+    const [at, graceEndsAt] = [replica.timeAt(nowMs), replica.timeAt(graceEndsAtMs)];
+    void writer.change(replicaId, { kind: "draining", at, order, graceEndsAt });
     this.endWhenIdle(replica);
     this.#parts.events.onChange(replica.appId);
   }

@@ -118,6 +118,8 @@ export class ReplicaStore implements ReplicaRows {
       startedAt: row.started_at?.getTime() ?? null,
       readyAt: row.ready_at?.getTime() ?? null,
       drainingAt: row.draining_at?.getTime() ?? null,
+      endOrder: row.end_kind === null ? null : { kind: row.end_kind, reason: row.reason ?? "" },
+      graceEndsAt: row.grace_ends_at?.getTime() ?? null,
       lastKnownAt: row.last_known_at.getTime(),
     }));
   }
@@ -186,7 +188,10 @@ function columnsOf(change: ReplicaChange) {
     case "ready":
       return { state: "ready" as const, ready_at: at, address: formatAddress(change.address) };
     case "draining":
-      return { state: "draining" as const, draining_at: at };
+      return {
+        ...{ state: "draining" as const, draining_at: at, grace_ends_at: new Date(change.graceEndsAt) },
+        ...{ end_kind: change.order.kind, reason: change.order.reason },
+      };
     case "stopped":
       return { state: "stopped" as const, stopped_at: at, reason: change.reason, exit_code: change.exitCode };
     default:

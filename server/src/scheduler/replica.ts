@@ -4,20 +4,14 @@ import type { Address } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import type { StoredRelease } from "./replica-rows.ts";
-import { canMove, type ReplicaState } from "./replica-state.ts";
+import { canMove, type EndOrder, type ReplicaState } from "./replica-state.ts";
 import type { ReadyReplica } from "./replica-view.ts";
 
 /** The release of a replica, as known before its artifact is read. */
 export type ReplicaRelease = Omit<StoredRelease, "artifact">;
 
-/**
- * Why the platform ends a replica. `timeout`: it did not become ready in time, which counts as a failed start. `stuck`:
- * it works on something that is no longer wanted, so it gets no time to finish. `reclaimed`: it makes way for a protected one.
- */
-export type EndOrder = {
-  readonly reason: string;
-  readonly kind: "wanted" | "timeout" | "unhealthy" | "stuck" | "reclaimed";
-};
+/** Calls that are still running (a WebSocket may run forever) get this much notice before the end. */
+const noticeMs = 30_000;
 
 /** How a replica ended. */
 export type ReplicaEnd = {
@@ -113,6 +107,17 @@ export class Replica {
 
   get state(): ReplicaState {
     return this.#state;
+  }
+
+  /** It is to end from `nowMs` on; `mayFinish`: its calls have the grace period to do so. */
+  takeOrder(
+    order: EndOrder,
+    given: { readonly nowMs: number; readonly graceMs: number; readonly mayFinish: boolean },
+  ): void {
+    const { nowMs, graceMs, mayFinish } = given;
+    this.endOrder = order;
+    this.graceEndsAtMs = nowMs + graceMs;
+    this.terminateAtMs = mayFinish ? nowMs + graceMs - Math.min(noticeMs, graceMs / 4) : nowMs;
   }
 
   /** Moves to a state; an assertion fails when the table does not allow it. */

@@ -8,7 +8,8 @@ import type { NewReplicaRow, ReplicaRows } from "./replica-rows.ts";
 import { RowWriter } from "./row-writer.ts";
 
 const replicaId = "example-1" as ReplicaId;
-const draining = { kind: "draining", at: 1 } as const;
+const order = { kind: "wanted", reason: "It is not needed." } as const;
+const draining = { kind: "draining", at: 1, order, graceEndsAt: 2 } as const;
 const stopped = { kind: "stopped", at: 2, reason: "done", exitCode: 0 } as const;
 
 /** A database that is there or away as the test says. */

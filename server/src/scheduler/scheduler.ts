@@ -98,7 +98,7 @@ export class Scheduler implements TrialStarter {
           this.nudge(replica.appId);
         },
         onEnd: (replica, end, stateBefore) => {
-          this.#ends.ended(replica.replicaId, replica.endOrder?.reason ?? end.reason);
+          this.#ends.ended(replica, end);
           if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, stateBefore);
           this.nudge(replica.appId);
         },
@@ -202,7 +202,8 @@ export class Scheduler implements TrialStarter {
 
   /** True when the replica ends, or has ended lately, to make way for a protected one: its runs are not at fault. */
   isReclaimed(replicaId: ReplicaId): boolean {
-    return this.#ends.wasReclaimed(replicaId);
+    const replica = this.#fleet.get(replicaId);
+    return replica === undefined ? this.#ends.wasReclaimed(replicaId) : replica.endOrder?.kind === "reclaimed";
   }
 
   /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
@@ -239,9 +240,7 @@ export class Scheduler implements TrialStarter {
     });
     for (const replicaId of chooseReclaimed({ pools, replicas, waiting: this.#line.protectedWishes() })) {
       const replica = this.#fleet.get(replicaId);
-      if (replica === undefined) continue;
-      this.#ends.reclaim(replicaId);
-      this.#runner.end(replica, { reason: reclaimedReason, kind: "reclaimed" });
+      if (replica !== undefined) this.#runner.end(replica, { reason: reclaimedReason, kind: "reclaimed" });
     }
   }
 

@@ -66,6 +66,11 @@ export class ModelProxy implements DemandSource, Occupancy {
     this.#retired.add(replicaId);
   }
 
+  /** The replica works on a run of an earlier process, for ever. */
+  hold(replicaId: ReplicaId): void {
+    this.#running.set(replicaId, new Set([() => undefined]));
+  }
+
   /** The connection to a replica breaks: its calls fail. */
   lose(replicaId: ReplicaId): void {
     const calls = this.#running.get(replicaId);
