@@ -48,12 +48,13 @@ export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAd
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }
-  return { ...environment, ...platformVariables(spec, at), CUDA_VISIBLE_DEVICES: visibleDevices(places.gpus) };
+  // Empty for an app without GPUs: a card is given to one replica.
+  return { ...environment, ...platformVariables(spec, at), CUDA_VISIBLE_DEVICES: cardsAmong(places.gpus).join(",") };
 }
 
-/** None for an app without GPUs: a card is given to one replica. A simulated GPU is none. */
-function visibleDevices(gpus: readonly string[]): string {
-  return gpus.filter((id) => id.startsWith("GPU-")).join(",");
+/** The ids of real cards among those of a claim: a simulated GPU is none. */
+export function cardsAmong(gpus: readonly string[]): string[] {
+  return gpus.filter((id) => id.startsWith("GPU-"));
 }
 
 function pathOf({ python, venvDir }: AppPaths): Record<string, string> {

@@ -1,6 +1,6 @@
 // What the engine is asked to create for a replica: limits, mounts, environment and what the app may not do. Pure.
 import type { ContainerCreateOptions } from "dockerode";
-import { appEnvironment, type AppPaths } from "#drivers/app-environment.ts";
+import { appEnvironment, cardsAmong, type AppPaths } from "#drivers/app-environment.ts";
 import { hostAddress, hostName } from "#drivers/app-firewall.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
@@ -118,9 +118,9 @@ export function containerSpec(spec: ReplicaSpec, context: ContainerContext): Con
   };
 }
 
-/** The cards of the replica, through NVIDIA's container toolkit. A simulated GPU is none. */
+/** The cards of the replica, through NVIDIA's container toolkit. */
 function deviceRequests({ gpus }: PoolClaim) {
-  const ids = gpus.filter((id) => id.startsWith("GPU-"));
+  const ids = cardsAmong(gpus);
   return ids.length === 0 ? {} : { DeviceRequests: [{ Driver: "nvidia", DeviceIDs: ids, Capabilities: [["gpu"]] }] };
 }
 
@@ -138,7 +138,9 @@ function environmentOf(
     // The image says what is in its PATH.
     ...{ venvDir: null, python: null, takesRootPath, gpus },
   };
-  return appEnvironment(spec, places, { port, socket: null, host: "0.0.0.0", readyFd: null });
+  const at = { port, socket: null, host: "0.0.0.0", readyFd: null };
+  // NVIDIA's OCI runtime gives a container the cards that this names, whatever else is asked for: an image or an app could name all.
+  return { ...appEnvironment(spec, places, at), NVIDIA_VISIBLE_DEVICES: cardsAmong(gpus).join(",") || "void" };
 }
 
 function labelsOf(spec: ReplicaSpec, { instanceId, claim }: ContainerContext, port: number): Record<string, string> {
