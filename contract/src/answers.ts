@@ -39,6 +39,7 @@ export const appList = z.array(
     /** Since when and why pushes are not deployed; null: they are, if gitAutoDeploy is true. */
     autoDeployPausedAt: time.nullable(),
     autoDeployPausedReason: z.string().nullable(),
+    waitReason: z.string().nullable(),
   }),
 );
 
@@ -70,7 +71,10 @@ export const appDetail = z.strictObject({
   lastBuildStatus: buildStatus.nullable(),
   /** Why the latest build ended as it did, or what it is waiting for; null when there is nothing to report. */
   lastBuildReason: z.string().nullable(),
-  /** What calls of the live release are waiting for, or why they are refused; null when calls are served. */
+  /**
+   * What calls of the live release are waiting for, or why they are refused; else why the app has fewer replicas than are wanted,
+   * or what the replica of a build waits for; null when nothing waits.
+   */
   waitReason: z.string().nullable(),
   latestBuildId: z.uuid().nullable(),
   liveBuildId: z.uuid().nullable(),

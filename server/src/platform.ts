@@ -167,7 +167,10 @@ class Reached {
   }
 }
 
-type ApiNeeds = Omit<ApiParts, "stopping" | "urls" | "deploysPerMinute" | "trustedProxies" | "waitReason" | "clock"> & {
+type ApiNeeds = Omit<
+  ApiParts,
+  "stopping" | "urls" | "deploysPerMinute" | "trustedProxies" | "waitReason" | "buildWaitReason" | "clock"
+> & {
   readonly scheduler: Scheduler;
   readonly proxy: Proxy;
   readonly reached: Reached;
@@ -184,6 +187,7 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
     deploysPerMinute: config.deploysPerMinute,
     trustedProxies: config.trustedProxies,
     waitReason: (appId) => scheduler.waitReason(appId),
+    buildWaitReason: (appId) => scheduler.buildWaitReason(appId),
   });
   await api.ready();
   lifecycle.onClose("api", () => api.close());

@@ -164,18 +164,23 @@ describe("apps", () => {
 
   test("tell what their latest build and their calls wait for, or why the build failed", async (t) => {
     const waits = new Map<string, string>();
-    const api = await startManagementApi(t, { waitReason: (appId) => waits.get(appId) });
+    const waitReason = (id: string): string | undefined => waits.get(`calls ${id}`);
+    const api = await startManagementApi(t, { waitReason, buildWaitReason: (id) => waits.get(`build ${id}`) });
     const { appId, buildId } = await create(api);
     const reasons = async (): Promise<unknown[]> => {
       const { body } = await api.call("GET", `/v2/projects/${api.projectId}/apps/${appId}`);
       answers.appDetail.parse(body);
+      const [listed] = answers.appList.parse((await api.call("GET", `/v2/projects/${api.projectId}/apps`)).body);
+      assert.equal(listed?.waitReason, body.waitReason, "it is in the list of apps too");
       return [body.lastBuildReason, body.waitReason];
     };
     assert.deepEqual(await reasons(), [null, null]);
     const reason = "The app requests compute HOPPER_H100, but this platform has only CPU.";
     await api.db.updateTable("builds").set({ status: "initializing", reason }).where("id", "=", buildId).execute();
     assert.deepEqual(await reasons(), [reason, null]);
-    waits.set(appId, "A replica is starting.");
+    waits.set(`build ${appId}`, "All cards are in use.");
+    assert.deepEqual(await reasons(), [reason, "All cards are in use."]);
+    waits.set(`calls ${appId}`, "A replica is starting.");
     assert.deepEqual(await reasons(), [reason, "A replica is starting."]);
   });
 

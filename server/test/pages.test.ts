@@ -196,6 +196,24 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
     }
   });
 
+  test("the list of apps and an app's page say why replicas wait", async (t) => {
+    const reason = "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
+    const api = await startManagementApi(t, { waitReason: () => reason });
+    const open = await openPages(t, api.baseUrl);
+    const body = { name: "waiting", gitRepo: "acme/app" };
+    await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
+    const page = await open("/dashboard");
+    await page.click("Use a service account token");
+    await page.type("Token", api.token);
+    await page.click("Use this token");
+    await page.shows(reason);
+    const heads = "[...document.querySelectorAll('th')].map((head) => head.textContent)";
+    assert.deepEqual(await page.evaluate(heads), ["App", "State", "Changed", "Note"]);
+    await page.click("waiting");
+    await page.shows("Endpoint");
+    await page.shows(reason);
+  });
+
   test("text is readable on its background in light and dark", async (t) => {
     const { open } = await setUp(t);
     for (const isDark of [false, true]) {

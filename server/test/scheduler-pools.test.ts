@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Pool } from "#drivers/pools/pool.ts";
 import type { ReplicaId } from "#lib/ids.ts";
-import { openStage } from "./scheduler-stage.ts";
+import { goodStart, openStage } from "./scheduler-stage.ts";
 
 const gpu = {
   compute: ["ADA_L4"],
@@ -207,4 +207,39 @@ test("a replica that waits names what is truly lacking: cards that answer, memor
   );
   stage.driver.placement.release("busy" as ReplicaId);
   await stage.reach("it starts", () => proxy.demandOf(stage.appId).waiting === 0);
+});
+
+test("while fewer replicas run than are wanted, the app says why, also while some serve and no call waits", async (t) => {
+  const stage = await openStage(t, [], [pool({ cards: 1 })]);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.scripts = [{ ...goodStart, readyMs: 20_000 }];
+  stage.promote(await stage.addRelease({ ...gpu, minReplicaCount: 3 }));
+  const full = "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
+  const says = (reason: string | undefined): boolean => scheduler.waitReason(stage.appId) === reason;
+  await stage.reach("one starts", () => says(`A replica is starting. More replicas are wanted. ${full}`));
+  await stage.reach("one serves", () => says(`More replicas are wanted. ${full}`));
+  assert.equal(proxy.demandOf(stage.appId).waiting, 0);
+  stage.driver.placement.setPools([pool({ cards: 3 })]);
+  await stage.reach("all run", async () => (await stage.states())["ready"] === 3);
+  await stage.reach("nothing is said", () => says(undefined));
+});
+
+test("an app whose build waits for capacity says so, whether it has a release or not", async (t) => {
+  const stage = await openStage(t, [], [pool({ cards: 1 })]);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  const other = await stage.addApp("other");
+  stage.promote(await stage.addRelease(gpu));
+  proxy.call(stage.appId, 60_000);
+  await stage.reach("the card is in use", () => proxy.demandOf(stage.appId).running === 1);
+  const options = { signal: t.signal, deadlineMs: 60_000, onLine: () => undefined };
+  const reason = "All of the platform's ADA_L4 is in use; a replica starts when some is free again.";
+  assert.equal(scheduler.buildWaitReason(other), undefined);
+  for (const appId of [other, stage.appId]) {
+    const outcome = await scheduler.tryRelease(await stage.addRelease(gpu, appId), options);
+    assert.deepEqual(outcome, { ok: false, kind: "no_capacity", reason });
+    assert.equal(scheduler.waitReason(appId), undefined);
+    assert.equal(scheduler.buildWaitReason(appId), `A build is finished, and its replica waits. ${reason}`);
+  }
+  await stage.clock.advance(20_000);
+  assert.equal(scheduler.buildWaitReason(other), undefined, "nobody has said for long that it waits");
 });

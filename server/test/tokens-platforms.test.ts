@@ -49,6 +49,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     replicaUses: () => Promise.resolve(new Map()),
     health: { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: () => undefined,
+    buildWaitReason: () => undefined,
     conditionsOf: noConditions,
   });
   await api.ready();

@@ -4,7 +4,7 @@ import type * as answers from "@slipway/contract/answers.ts";
 import { appStatusOf, type AppDetail } from "#apps/app.ts";
 import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
 import { must } from "#lib/assert.ts";
-import { shownAppId, type ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { ReplicaUse } from "#scheduler/replica-use.ts";
 import { appOf, projectOf, refOf, type Handlers } from "./call.ts";
 import { showSettings } from "./settings.ts";
@@ -12,7 +12,9 @@ import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for apps and their replicas. */
-export function appHandlers({ apps, lifecycle, urls, limit, waitReason, replicaUses, clock }: HandlerParts) {
+export function appHandlers(parts: HandlerParts) {
+  const { apps, lifecycle, urls, limit, replicaUses, clock } = parts;
+  const waitReason = (appId: AppId): string | null => parts.waitReason(appId) ?? parts.buildWaitReason(appId) ?? null;
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -32,13 +34,13 @@ export function appHandlers({ apps, lifecycle, urls, limit, waitReason, replicaU
       } satisfies z.infer<typeof answers.createdApp>;
     },
     async listApps(call) {
-      return (await apps.list(projectOf(call))).map(showApp);
+      return (await apps.list(projectOf(call))).map((app) => ({ ...showApp(app), waitReason: waitReason(app.id) }));
     },
     async getApp(call) {
       const projectId = projectOf(call);
       const appId = appOf(call);
       const app = await apps.get(projectId, appId);
-      return { ...showDetail(projectId, app, urls()), waitReason: waitReason(appId) ?? null };
+      return { ...showDetail(projectId, app, urls()), waitReason: waitReason(appId) };
     },
     async stopApp(call) {
       await lifecycle.stop({ ...refOf(call), by: call.by });
@@ -66,7 +68,7 @@ export function appHandlers({ apps, lifecycle, urls, limit, waitReason, replicaU
   } satisfies Handlers;
 }
 
-function showApp(app: AppWithState): z.infer<typeof answers.appList>[number] {
+function showApp(app: AppWithState): Omit<z.infer<typeof answers.appList>[number], "waitReason"> {
   return {
     id: shownAppId(app.id),
     name: app.name,

@@ -77,8 +77,10 @@ export type ApiParts = {
   readonly replicaUses: () => Promise<ReplicaUses>;
   /** How the releases of a roll-out do now. */
   readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
-  /** Why the calls of an app wait; undefined: they do not. */
+  /** Why the calls of an app wait, or why it has too few replicas; undefined: neither is so. */
   readonly waitReason: (appId: AppId) => string | undefined;
+  /** Why the replica of a build of an app waits; undefined: none does. */
+  readonly buildWaitReason: (appId: AppId) => string | undefined;
   readonly log: Log;
   readonly clock?: Clock;
   /** Aborted when the platform begins to stop, which ends live logs, as nothing else would. `close()` ends them too. */

@@ -116,7 +116,7 @@ export class AppReconciler {
     };
   }
 
-  /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
+  /** See `waitReason` in `app-state.ts`. */
   waitReason(appId: AppId): string | undefined {
     const { clock, demand, fleet, routes, view } = this.#parts;
     const live = routes.byAppId(appId)?.live ?? undefined;

@@ -40,7 +40,10 @@ export type AppState = {
   heldBack: string | undefined;
 };
 
-/** Why an app's calls are waiting, in a sentence for its owner; undefined when nothing delays them. */
+/**
+ * Why an app's calls wait, or why it has fewer replicas than are wanted, in sentences for its owner; undefined when neither is
+ * so.
+ */
 export function waitReason(given: {
   readonly failureReason: string | undefined;
   readonly starts: StartRecord | undefined;
@@ -57,15 +60,13 @@ export function waitReason(given: {
   readonly nowMs: number;
 }): string | undefined {
   if (given.failureReason !== undefined) return given.failureReason;
-  if (given.starting > 0 && given.pending === given.starting)
-    return "A replica is waiting for a machine with enough capacity.";
-  if (given.starting > 0)
-    return given.starting === 1 ? "A replica is starting." : `${given.starting} replicas are starting.`;
+  const heldBack = given.heldBack === undefined ? undefined : `More replicas are wanted. ${given.heldBack}`;
+  if (given.starting > 0) return [startingText(given), ...(heldBack === undefined ? [] : [heldBack])].join(" ");
   if (given.starts !== undefined && (given.ready === 0 || given.waiting > 0) && given.nowMs < given.starts.retryAtMs) {
     const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
     return `A replica could not be started and will be retried in ${seconds} s: ${given.starts.reason}`;
   }
-  if (given.heldBack !== undefined && (given.ready === 0 || given.waiting > 0)) return given.heldBack;
+  if (heldBack !== undefined) return given.ready === 0 || given.waiting > 0 ? given.heldBack : heldBack;
   if (given.ready === 0 && given.unrouted > 0) {
     return "The app runs, but is not ready for calls: its ready check (readycheckEndpoint) fails.";
   }
@@ -74,4 +75,9 @@ export function waitReason(given: {
     return `${busy}, and maxReplicaCount allows no more.`;
   }
   return undefined;
+}
+
+function startingText({ starting, pending }: { readonly starting: number; readonly pending: number }): string {
+  if (pending === starting) return "A replica is waiting for a machine with enough capacity.";
+  return starting === 1 ? "A replica is starting." : `${starting} replicas are starting.`;
 }

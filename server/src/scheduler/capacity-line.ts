@@ -73,6 +73,13 @@ export class CapacityLine {
     this.#entries.delete(releaseId);
   }
 
+  /** Why a release of the app waits now, in sentences; undefined: none does. */
+  reasonOf(appId: AppId): string | undefined {
+    const entry = this.#sorted().find((one) => one.appId === appId);
+    const choice = entry === undefined ? undefined : this.choose(entry);
+    return choice === undefined || choice.ok ? undefined : choice.reason;
+  }
+
   /** The apps that wait, in the order in which they get what is free. */
   apps(): AppId[] {
     return this.#sorted().map(({ appId }) => appId);

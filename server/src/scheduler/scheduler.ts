@@ -206,9 +206,18 @@ export class Scheduler implements TrialStarter {
     return replica === undefined ? this.#ends.wasReclaimed(replicaId) : replica.endOrder?.kind === "reclaimed";
   }
 
-  /** Why calls of the app are waiting, in a sentence for its owner; undefined when nothing delays them. */
+  /**
+   * Why calls of the app wait, or why it has fewer replicas than are wanted, in sentences for its owner; undefined when neither is
+   * so.
+   */
   waitReason(appId: AppId): string | undefined {
     return this.#look.waitReason(appId);
+  }
+
+  /** Why the replica of a build of the app waits, in sentences for its owner; undefined when none does. */
+  buildWaitReason(appId: AppId): string | undefined {
+    const reason = this.#line.reasonOf(appId);
+    return reason === undefined ? undefined : `A build is finished, and its replica waits. ${reason}`;
   }
 
   /** How a release that is served does. */

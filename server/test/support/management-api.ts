@@ -102,6 +102,7 @@ export async function startManagementApi(
     /** Serves it on a different listener; returns its address. */
     readonly listen?: typeof listen;
     readonly waitReason?: (appId: string) => string | undefined;
+    readonly buildWaitReason?: (appId: string) => string | undefined;
   } = {},
 ): Promise<ApiUnderTest> {
   let baseUrl = "";
@@ -117,6 +118,7 @@ export async function startManagementApi(
     replicaUses: () => Promise.resolve(new Map()),
     health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: options.waitReason ?? (() => undefined),
+    buildWaitReason: options.buildWaitReason ?? (() => undefined),
     conditionsOf: noConditions,
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });

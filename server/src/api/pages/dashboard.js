@@ -119,7 +119,7 @@ async function showProject(signal, project) {
       link(appPath(project, app.id), app.name),
       state(app.status),
       time(app.updatedAt),
-      pauseOf(app) ?? "",
+      [app.waitReason, pauseOf(app)].filter((note) => note !== null).join(" "),
     ]);
     const heads = ["App", "State", "Changed", "Note"];
     const content = rows.length === 0 ? make("p", "No apps yet.") : table("Apps", heads, rows);
@@ -163,7 +163,7 @@ function factsOf(detail) {
     ["State", state(detail.status)],
     ...(detail.liveRelease === null ? [] : [["Release", `v${detail.liveRelease}`]]),
     ...(pause === null ? [] : [["Deploys", pause]]),
-    ...(detail.waitReason === null ? [] : [["Waiting calls", detail.waitReason]]),
+    ...(detail.waitReason === null ? [] : [["Waiting", detail.waitReason]]),
     ["Endpoint", detail.internalEndpoint],
     [
       "Repository",
