@@ -44,7 +44,7 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
   },
   disableAuth: { any: { file: "proxy-calls.test.ts", test: "an app without authentication takes every call" } },
   dockerAuth: {
-    process: { not: "Nothing is pulled from a registry." },
+    process: { file: "deployments.test.ts", test: "the log says that credentials of images have no effect" },
     docker: { file: "docker-images.test.ts", test: "a private base image is pulled with the app's credentials" },
   },
   dockerfilePath: {

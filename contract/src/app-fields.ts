@@ -133,7 +133,7 @@ export const appFields = {
     default: null,
     isSecret: true,
     about:
-      "Credentials for pulling the base image from a private registry, with the docker driver; encrypted at rest, never shown again.",
+      "Credentials for pulling the base image from a private registry, with the docker driver; with processes, the build log warns. Encrypted at rest, never shown again.",
   },
   dockerfilePath: {
     kind: "text",

@@ -66,9 +66,26 @@ async function privateRepository(platform: PlatformProcess, host: string): Promi
   const wrong = await deploy(platform, { ...wish, name: "wrong-token" });
   assert.match(wrong.log, /the git credential that this project has .* is not allowed to read it/);
   await platform.api("PUT", path, { kind: "token", secret: gitToken });
-  const dockerAuth = JSON.stringify({ auths: { "registry.example": { auth: registryAuth } } });
-  const right = await deploy(platform, { ...wish, name: "right-token", dockerAuth });
+  const right = await deploy(platform, { ...wish, name: "right-token" });
   assert.equal(right.status, "success", right.log);
+  assert.doesNotMatch(right.log, /dockerAuth/);
+}
+
+async function credentialsOfImages(platform: PlatformProcess): Promise<void> {
+  const dockerAuth = JSON.stringify({ auths: { "registry.example": { auth: registryAuth } } });
+  const wish = { gitRepo: "team/app", gitPath: "plain", name: "with-credentials", dockerAuth };
+  const { appId, status, log } = await deploy(platform, wish);
+  assert.equal(status, "success", log);
+  const warning = /Warning: dockerAuth is set, which has no effect with the process driver: it pulls no images;/;
+  assert.match(log, warning);
+  const app = `${project(platform)}/apps/${appId}`;
+  assert.equal((await platform.api("PATCH", app, { dockerAuth: null })).status, 200);
+  const logs = await until("it was built without them", async () => {
+    const [build] = (await platform.api("GET", `${app}/builds`)).body;
+    if (build.number !== 2 || build.status !== "success") return null;
+    return (await platform.api("GET", `${app}/builds/${build.id}/logs`)).body.logs;
+  });
+  assert.doesNotMatch(JSON.stringify(logs), /dockerAuth/);
 }
 
 async function oddFolder(platform: PlatformProcess): Promise<void> {
@@ -199,6 +216,7 @@ test("deployments say what they wait for or why they failed, and disturb nobody"
   await t.test("a private repository is built with the project's token, and each refusal says what is missing", () =>
     privateRepository(platform, server.host),
   );
+  await t.test("the log says that credentials of images have no effect", () => credentialsOfImages(platform));
   const others: readonly [string, (platform: PlatformProcess) => Promise<void>][] = [
     ["an app folder with unknown keys, numbers for texts and a GPU count on CPU runs, with warnings", oddFolder],
     ["an app whose compute is not there fails at once, and says so wherever its owner looks", missingCompute],

@@ -37,9 +37,11 @@ type Given = {
   toml?: string;
   files?: Record<string, string>;
   capabilities?: Capabilities;
+  hasDockerAuth?: boolean;
 };
 
-function plan({ body = {}, toml = "", files = { "main.py": "" }, capabilities = all }: Given): PlannedBuild | string {
+function plan(given: Given): PlannedBuild | string {
+  const { body = {}, toml = "", files = { "main.py": "" }, capabilities = all, hasDockerAuth = false } = given;
   const request = { name: "app", gitRepo: "acme/app", ...body };
   const { settings } = resolveSettings({ body: request, configToml: toml, repositoryToml: null, providers: [] });
   const planned = planBuild({
@@ -48,6 +50,7 @@ function plan({ body = {}, toml = "", files = { "main.py": "" }, capabilities = 
     appId: appIdOf(projectId, "app"),
     settings,
     isPythonVersionGiven: false,
+    hasDockerAuth,
     capabilities,
     pools: widePlacement(capabilities.compute).pools,
     driver: "process",
@@ -124,6 +127,15 @@ test("a runtime of containers has no effect with processes, and must be there wi
     planned({ body: { containerRuntime: "v1" }, capabilities: { ...all, containerRuntimes } }).warnings,
     [],
   );
+});
+
+test("credentials for registries are warned of where no image is pulled", () => {
+  assert.deepEqual(planned({ hasDockerAuth: true }).warnings, []);
+  const processes = { ...all, baseImage: false };
+  assert.deepEqual(planned({ capabilities: processes }).warnings, []);
+  assert.deepEqual(planned({ hasDockerAuth: true, capabilities: processes }).warnings, [
+    "dockerAuth is set, which has no effect with the process driver: it pulls no images; the docker driver does (SLIPWAY_DRIVER=docker). It stays stored, encrypted, until it is set to null (PATCH …/apps/{app}).",
+  ]);
 });
 
 test("what the driver cannot do is said with what to do instead; a Dockerfile or a compute type that is not here ends the build", () => {

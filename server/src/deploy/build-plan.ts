@@ -33,6 +33,8 @@ export type PlanInput = {
   readonly settings: AppSettings;
   /** False when the app did not ask for a Python version and gets the default. */
   readonly isPythonVersionGiven: boolean;
+  /** The app has credentials for registries. */
+  readonly hasDockerAuth: boolean;
   readonly capabilities: Capabilities;
   readonly pools: readonly Pool[];
   readonly driver: Driver["name"];
@@ -54,7 +56,8 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   const conda = packageList(settings, "conda", readText);
   if (!conda.ok) return conda;
   const packages = { aptPackages: apt.value, condaPackages: conda.value };
-  const { refusal, warnings } = checkCapabilities({ settings, ...packages, capabilities, pools, driver });
+  const given = { settings, ...packages, hasDockerAuth: input.hasDockerAuth };
+  const { refusal, warnings } = checkCapabilities({ ...given, capabilities, pools, driver });
   if (refusal !== null) return { ok: false, reason: refusal };
   const { runtime, pythonVersion, useUv, baseImage, dockerfilePath, entrypoint } = settings;
   const plan: BuildPlan = {

@@ -31,6 +31,8 @@ export type BuildRecord = {
   readonly usualBranch: string | null;
   /** In stored form. */
   readonly settings: unknown;
+  /** The app has credentials for registries. */
+  readonly hasDockerAuth: boolean;
   /** It builds nothing: its release has the artifact that takes the calls. */
   readonly keepsArtifact: boolean;
 };
@@ -67,7 +69,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
   const { rows } = await sql<BuildRecord>`
     select b.id as "buildId", b.project_id as "projectId", b.app_id as "appId", app.name as "appName", b.number, b.cause,
            b.request, b.config_toml as "configToml", b.commit_sha as commit, b.branch, b.settings,
-           b.keeps_artifact as "keepsArtifact", live.settings ->> 'gitBranch' as "usualBranch"
+           app.docker_auth_sealed is not null as "hasDockerAuth", b.keeps_artifact as "keepsArtifact", live.settings ->> 'gitBranch' as "usualBranch"
       from builds b
       join apps app on app.id = b.app_id
       left join releases live on live.id = app.live_release_id and live.origins ->> 'gitBranch' = 'default'

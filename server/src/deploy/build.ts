@@ -141,7 +141,7 @@ class BuildWork {
 
   async #makeArtifact(signal: AbortSignal): Promise<{ decided: ReleaseSettings; artifact: Artifact }> {
     const { source, builder, registryAuthOf, providers, driver } = this.#parts;
-    const { buildId, projectId, appId, commit, request, configToml, usualBranch } = this.#record;
+    const { buildId, projectId, appId, commit, request, configToml, usualBranch, hasDockerAuth } = this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
     const isBranchUsual = settled === null && (request["gitBranch"] ?? null) === null;
     const branch = this.#record.branch ?? (isBranchUsual ? usualBranch : null);
@@ -161,7 +161,7 @@ class BuildWork {
     await this.#keep({ settings: decided.settings });
     const planned = planBuild({
       ...{ buildId, projectId, appId, readText },
-      ...{ settings: decided.settings, isPythonVersionGiven: decided.isPythonVersionGiven },
+      ...{ settings: decided.settings, isPythonVersionGiven: decided.isPythonVersionGiven, hasDockerAuth },
       ...{ capabilities: driver.capabilities, pools: driver.placement.pools, driver: driver.name },
     });
     if (!planned.ok) throw new BuildFailed(planned.reason);

@@ -1,5 +1,6 @@
 // Reports in the build log, before work begins, what an app asks for and the driver does not support, and what to do
 // instead. Pure.
+import { changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { whyNoRuntime } from "#drivers/container-runtimes.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
@@ -22,6 +23,7 @@ export function checkCapabilities(given: {
   readonly settings: AppSettings;
   readonly aptPackages: readonly string[];
   readonly condaPackages: readonly string[];
+  readonly hasDockerAuth: boolean;
   readonly capabilities: Capabilities;
   readonly pools: readonly Pool[];
   readonly driver: Driver["name"];
@@ -42,6 +44,11 @@ export function checkCapabilities(given: {
   if (settings.baseImage !== defaultBaseImage && !capabilities.baseImage) {
     warnings.push(
       `baseImage is ${settings.baseImage}, but the ${driver} driver runs apps on the machine itself and does not use images; ${does}. Until the operator chooses it, whatever the app needs from its image must be installed on the machine.`,
+    );
+  }
+  if (given.hasDockerAuth && !capabilities.baseImage) {
+    warnings.push(
+      `dockerAuth is set, which has no effect with the ${driver} driver: it pulls no images; ${does}. It stays stored, encrypted, until it is set to null (${changeField}).`,
     );
   }
   if (aptPackages.length > 0 && !capabilities.aptPackages) {
