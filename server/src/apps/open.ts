@@ -1,4 +1,5 @@
 // Opens the apps area: the routes in memory, and all use cases of the API.
+import type { AppId } from "#lib/ids.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { appRemoval } from "./app-removal.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
@@ -25,9 +26,7 @@ export async function openApps(
   const removal = appRemoval({ db, clock, log, onRemoved });
   lifecycle.onClose("removal of apps", () => removal.stop());
   const onDeleted = (): void => removal.nudge();
-  return {
-    routes,
-    removal,
-    useCases: useCases({ db, sealer, receiver, providers, personChanged, whyNever, onDeleted, clock }),
-  };
+  const refreshRoute = (appId: AppId): Promise<void> => routes.refresh(appId);
+  const given = { db, sealer, receiver, providers, personChanged, whyNever, refreshRoute, onDeleted, clock };
+  return { routes, removal, useCases: useCases(given) };
 }

@@ -43,6 +43,8 @@ type Options = Pick<Foundation, "db" | "sealer"> & {
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
   readonly whyNever: WhyNever;
+  /** Called after the commit. */
+  readonly refreshRoute: (appId: AppId) => Promise<void>;
 };
 
 /** Changes of the settings of apps. */
@@ -65,13 +67,16 @@ export class SettingsChanges {
     const decided = this.#decide(seen, change);
     if (wish.isDryRun || decided.need === null)
       return { ...decided, appName: seen.name, isServed: decided.next !== null, build: null };
-    return await this.#options.db.transaction().execute(async (tx) => {
+    const done = await this.#options.db.transaction().execute(async (tx) => {
       await lockApp(tx, appId);
       const app = await readChangeable(tx, { projectId, appId });
       if (app === undefined) throw noSuchApp(appId);
       if (!isSame(seen, app)) throw changedMeanwhile();
       return await this.#carryOut(tx, { ...wish, app, change, decided: this.#decide(app, change) });
     });
+    // Whoever has the answer finds it in force.
+    await this.#options.refreshRoute(appId);
+    return done;
   }
 
   #decide(app: ChangeableApp, change: ChangeRequest): DecidedChange {

@@ -1,6 +1,7 @@
 // Creates all use cases of the management API for apps, for the platform and for tests.
 import { record, type AuditEntry } from "#audit/record.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
+import type { AppId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { Apps } from "./app.ts";
@@ -29,17 +30,19 @@ export function useCases(options: {
   readonly providers: readonly string[];
   /** By default, there is everything. */
   readonly whyNever?: WhyNever;
+  /** Called after the commit of a change of settings. */
+  readonly refreshRoute?: (appId: AppId) => Promise<void>;
   /** Called after the commit with each person whose projects have changed. */
   readonly personChanged: (personId: string) => void;
   /** Called after the commit when apps were deleted. */
   readonly onDeleted?: () => void;
 }) {
   const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
-  const { whyNever = () => null } = options;
+  const { whyNever = () => null, refreshRoute = () => Promise.resolve() } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers, whyNever }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
-    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever }),
+    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever, refreshRoute }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver }),
     rollOuts: new RollOuts({ db, clock }),
