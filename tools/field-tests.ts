@@ -1,8 +1,13 @@
 // The tests that see the effect of each field of an app from outside, by driver. docs/fields.md is made of it.
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 
-/** A test by its file in server/test and a part of its title; `in`: the file in support that has the title. `not`: why there is none. */
-export type SeenBy = { readonly file: string; readonly test: string; readonly in?: string } | { readonly not: string };
+/**
+ * A test by its file in server/test (of a pure one: its path in server/src) and a part of its title; `in`: the file in support that
+ * has the title. `but`: what it does not see. `not`: why there is none.
+ */
+export type SeenBy =
+  | { readonly file: string; readonly test: string; readonly in?: string; readonly but?: string }
+  | { readonly not: string };
 
 type Driver = "any" | "process" | "docker";
 
@@ -18,20 +23,20 @@ const onlyImages: SeenBy = { not: "The build log warns: processes run on the mac
 
 /** By field: a test for each driver, or one for `any` where it makes no difference. */
 export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenBy>>>> = {
-  cliVersion: { any: effects("logLevel") },
-  gitRepo: { any: { file: "source-checkouts.test.ts", test: "a commit of the repository that an app had before" } },
+  cliVersion: { any: effects("cliVersion") },
+  gitRepo: { any: { file: "pushes.test.ts", test: "the new code answers, and the delivery names its build" } },
   name: { any: { file: "create-app.test.ts", test: "an app is created with its first build" } },
   baseImage: { process: onlyImages, docker: inContainers("a folder with a base image from a private registry") },
   config_toml: { any: { file: "create-app.test.ts", test: "the name may stand in config_toml" } },
-  compute: { any: { file: "scheduler-pools.test.ts", test: "a replica waits while another app has the only GPU" } },
-  computeTier: {
-    any: { file: "scheduler-pools.test.ts", test: "a protected replica takes the place of an interruptible one" },
-  },
+  compute: { any: { file: "scheduler-pools.test.ts", test: "of the types in compute the first with something free" } },
+  computeTier: { any: { file: "reclaimed-runs.test.ts", test: "a run that is cut off for a protected replica" } },
   containerRuntime: {
     process: { not: "The build log says so: there is one kind of sandbox." },
     docker: { file: "docker-runtimes.test.ts", test: "containerRuntime chooses the runtime of an app's containers" },
   },
-  cooldownPeriodSeconds: { any: scaling },
+  cooldownPeriodSeconds: {
+    any: { file: "scheduler.test.ts", test: "an idle replica is kept for the cooldownPeriodSeconds of its app" },
+  },
   cpu: {
     process: {
       file: "drivers-process-limits.test.ts",
@@ -40,7 +45,8 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
     docker: driven("cpu"),
   },
   deploymentInitializationTimeout: {
-    any: { file: "docker-examples.test.ts", test: "a start that fails in a container is named with its reason" },
+    process: effects("deploymentInitializationTimeout"),
+    docker: { file: "docker-examples.test.ts", test: "a start that fails in a container is named with its reason" },
   },
   disableAuth: { any: { file: "proxy-calls.test.ts", test: "an app without authentication takes every call" } },
   dockerAuth: {
@@ -57,12 +63,16 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
   },
   entrypoint: both("entrypoint"),
   evaluationIntervalSeconds: { any: effects("scalingTarget, scalingMetric and evaluationIntervalSeconds") },
-  gitAutoDeploy: { any: { file: "pushes.test.ts", test: "only pushes that touch the app's folder are deployed" } },
+  gitAutoDeploy: { any: { file: "pushes.test.ts", test: "with gitAutoDeploy false nothing is built" } },
   gitBranch: { any: { file: "pushes.test.ts", test: "other branches, tags and deleted branches are not deployed" } },
-  gitPath: { any: { file: "source.test.ts", test: "only the app's folder is taken" } },
+  gitPath: { any: { file: "pushes.test.ts", test: "only pushes that touch the app's folder are deployed" } },
   gpuCount: {
     process: { file: "gpus.test.ts", test: "see the cards that are theirs and no other" },
-    docker: { not: "Never run on a real card." },
+    docker: {
+      file: "drivers/docker/container-spec.test.ts",
+      test: "a container is given the cards of its claim and no other",
+      but: "it sees what the engine is asked for; never run on a real card",
+    },
   },
   healthcheckEndpoint: both("healthcheckEndpoint"),
   loadBalancingAlgorithm: { any: effects("loadBalancingAlgorithm") },

@@ -1,7 +1,7 @@
 // Writes docs/fields.md: what each field of an app changes, and the tests that see it from outside. `--check` compares, `--write`
 // updates. A field without a test, or a test that is not there, is an error.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { projectDir } from "#tidy/tree.ts";
 import { fieldTests, type SeenBy } from "./field-tests.ts";
@@ -38,11 +38,12 @@ function rowsOf(field: FieldName): string[] {
 
 function seenText(field: FieldName, seenBy: SeenBy): string {
   if ("not" in seenBy) return seenBy.not;
-  const file = `server/test/${seenBy.file}`;
+  const file = `server/${seenBy.file.includes("/") ? "src" : "test"}/${seenBy.file}`;
   // Promises of a folder of tests are named in its support.
   const texts = [file, ...(seenBy.in === undefined ? [] : [`server/test/support/${seenBy.in}`])];
   if (!texts.some((one) => readFileSync(join(projectDir, one), "utf8").includes(seenBy.test))) {
     throw new Error(`${field}: ${file} has no test "${seenBy.test}" (tools/field-tests.ts)`);
   }
-  return `[${seenBy.file}](../${file}): ${seenBy.test}`;
+  const but = seenBy.but === undefined ? "" : ` (${seenBy.but})`;
+  return `[${basename(file)}](../${file}): ${seenBy.test}${but}`;
 }

@@ -65,7 +65,8 @@ const badStarts = [
       ...{ runtime: "custom", entrypoint: ["python3", "main.py"], port: 8000 },
       deploymentInitializationTimeout: 60,
     },
-    reason: /Nothing listens on port 8000: the app must listen on the port in its settings/,
+    reason:
+      /It did not become ready within 60 seconds\. .*Nothing listens on port 8000: the app must listen on the port in its settings/,
   },
 ] as const;
 

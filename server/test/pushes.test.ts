@@ -198,12 +198,32 @@ async function waitsForStart({ platform, app, push }: Step): Promise<void> {
   assert.equal(older?.reason, `${newest.slice(0, 7)} is newer`);
 }
 
+async function obeysAutoDeploy({ platform, app, push }: Step): Promise<void> {
+  const before = await app.answers();
+  const builds = async (): Promise<number> => (await platform.api("GET", `${app.path}/builds`)).body.length;
+  const count = await builds();
+  const set = async (gitAutoDeploy: boolean): Promise<void> =>
+    assert.equal((await platform.api("PATCH", app.path, { gitAutoDeploy })).status, 200);
+  await set(false);
+  await app.clone.commit({ "main.py": answering("not automatically") });
+  await push("main");
+  const { verdict: judged, reason } = await verdict(app);
+  assert.deepEqual([judged, reason], ["ignored", "gitAutoDeploy is false"]);
+  assert.deepEqual([await builds(), await app.answers()], [count, before]);
+  await set(true);
+  await app.clone.commit({ "main.py": answering("automatically") });
+  await push("main");
+  await answersWith(app, "automatically");
+  assert.equal(await builds(), count + 1);
+}
+
 const steps: Readonly<Record<string, (step: Step) => Promise<void>>> = {
   "the new code answers, and the delivery names its build": deploysPush,
   "a wrong signature is refused with 401 and listed, and nobody can replay it": refusesWrongSignature,
   "the same delivery twice is one delivery": knowsRepeatedDelivery,
   "other branches, tags and deleted branches are not deployed": ignoresOtherRefs,
   "[skip deploy] in the message is honoured": honoursSkipMark,
+  "with gitAutoDeploy false nothing is built, and with true again the next push is": obeysAutoDeploy,
   "of two pushes at once the newer one is deployed": deploysNewerOfTwo,
   "a build that runs is superseded by a newer push": supersedesRunningBuild,
   "a rewritten history is deployed": deploysRewrittenHistory,

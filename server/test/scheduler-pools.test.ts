@@ -53,6 +53,31 @@ test("a replica waits while another app has the only GPU, says so, and starts wh
   );
 });
 
+test("of the types in compute the first with something free is taken, in their order", async (t) => {
+  const other = { id: "GPU-other", compute: "AMPERE_A10", memoryGb: 24, isUsable: true };
+  const stage = await openStage(t, [], [pool({ cards: 1 }), pool({ name: "second rack", gpus: [other] })]);
+  const { proxy } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ ...gpu, compute: ["ADA_L4", "AMPERE_A10"] }));
+  proxy.call(stage.appId, 3_000);
+  await stage.reach("the first runs", () => proxy.demandOf(stage.appId).running === 1);
+  proxy.call(stage.appId, 3_000);
+  await stage.reach("the second runs", () => proxy.demandOf(stage.appId).running === 2);
+  assert.deepEqual(
+    (await stage.rows()).map(({ compute }) => compute),
+    ["ADA_L4", "AMPERE_A10"],
+  );
+  assert.deepEqual(
+    stage.driver.running().map(({ claim }) => claim.gpus),
+    [["GPU-0"], ["GPU-other"]],
+  );
+  const turned = await stage.addApp("turned");
+  stage.promote(await stage.addRelease({ ...gpu, compute: ["AMPERE_A10", "ADA_L4"] }, turned));
+  await stage.reach("both cards are free again", () => stage.driver.running().length === 0);
+  proxy.call(turned, 10);
+  await stage.reach("it runs", () => stage.driver.running().length === 1);
+  assert.equal(stage.driver.running()[0]?.spec.compute, "AMPERE_A10", "the order decides, not the pools'");
+});
+
 test("starts of one turn share what there is, whichever app they are of, and never a card", async (t) => {
   const stage = await openStage(t, [], [pool({ cards: 3 })]);
   const { proxy } = await stage.openProcess(t);

@@ -26,6 +26,32 @@ test("the first call starts a replica, and its row tells its whole life", async 
   await stage.reach("nothing is left of it", () => stage.driver.remains() === 0);
 });
 
+test("an idle replica is kept for the cooldownPeriodSeconds of its app, and no longer", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, view } = await stage.openProcess(t);
+  const patient = await stage.addApp("patient");
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 2 }));
+  stage.promote(await stage.addRelease({ cooldownPeriodSeconds: 60 }, patient));
+  const serving = (): number[] => [stage.appId, patient].map((appId) => view.ready(appId).length);
+  // Short ones, so that the replica has just started, and long ones, so that it started long ago.
+  for (const [round, callMs] of [500, 100_000].entries()) {
+    for (const appId of [stage.appId, patient]) proxy.call(appId, callMs);
+    await stage.reach(
+      "both calls run",
+      () => proxy.demandOf(patient).running + proxy.demandOf(stage.appId).running === 2,
+    );
+    await stage.clock.advance(callMs);
+    await stage.reach("both are served", () => proxy.outcomes.served === 2 * (round + 1));
+    assert.deepEqual(serving(), [1, 1]);
+    await stage.clock.advance(5_000);
+    assert.deepEqual(serving(), [0, 1]);
+    await stage.clock.advance(50_000);
+    assert.deepEqual(serving(), [0, 1]);
+    await stage.clock.advance(10_000);
+    assert.deepEqual(serving(), [0, 0]);
+  }
+});
+
 test("a burst is met by as many replicas as it needs and the maximum allows", async (t) => {
   const stage = await openStage(t);
   const { proxy, scheduler } = await stage.openProcess(t);

@@ -53,8 +53,11 @@ ThreadingHTTPServer(("0.0.0.0", port), Handler).serve_forever()
 
 const cortex = "def run():\n    return 'ran'\n";
 
+/** Never becomes ready. */
+const idle = "import time\ntime.sleep(3600)\n";
+
 /** The files of the repository `acme/told`. */
-export const toldFiles = { "main.py": program, "cortex/main.py": cortex };
+export const toldFiles = { "main.py": program, "cortex/main.py": cortex, "idle/main.py": idle };
 
 /** One app on one platform. */
 export type ToldApp = {
