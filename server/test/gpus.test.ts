@@ -2,7 +2,7 @@
 // real one prints; nothing here has run on a real card.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 import { machinePool } from "#drivers/pools/machine-pool.ts";
@@ -15,8 +15,11 @@ import { systemClock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { deploy } from "#test/support/examples.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
+import { startGitServer } from "#test/support/git-server.ts";
 import { failures, NvidiaSmi, testCard } from "#test/support/nvidia-smi.ts";
+import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
 import { ProcessFixture } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
@@ -228,6 +231,73 @@ describe("replicas of the process driver", () => {
     await driver.stop(spec.replicaId, { graceMs: 0 });
     assert.equal(given.capacity(gpu), "now");
   });
+});
+
+/** Ends when a file in its storage says so, and leaves another one. */
+const mortal = `
+import os
+import threading
+import time
+import uuid
+
+instance = uuid.uuid4().hex
+
+def watch():
+    while not os.path.exists("/persistent-storage/die"):
+        time.sleep(0.01)
+    os.rename("/persistent-storage/die", "/persistent-storage/died")
+    os._exit(3)
+
+threading.Thread(target=watch, daemon=True).start()
+
+def run():
+    return [instance, os.environ["CUDA_VISIBLE_DEVICES"]]
+`;
+
+test("the card of a replica that dies while the platform is killed is given to the next one", async (t) => {
+  const smi = new NvidiaSmi(join(temporaryFolder(t, "smi"), "bin"));
+  smi.show([first]);
+  const server = await startGitServer(t);
+  await server.createRepo("acme", "app", { "main.py": mortal });
+  const platform = await startPlatformOnTestServer(t, {
+    ...{ SLIPWAY_GIT_URL: server.urlTemplate, PATH: `${smi.folder}:${process.env["PATH"] ?? ""}` },
+  });
+  const fields = { compute: "ADA_L4", gpuCount: 1, cpu: 1, memory: 0.5, cooldownPeriodSeconds: 600 };
+  const app = await deploy(platform, { name: "mortal", gitRepo: "acme/app", ...fields });
+  assert.equal(app.status, "success", app.log);
+  const storage = join(platform.dataDir, "storage", platform.bootstrap.projectId);
+  /** Of the replica that answers: what tells it from others, and its cards. */
+  const answered = async (): Promise<readonly [string, string]> => {
+    const response = await platform.call("mortal", "run", {});
+    assert.equal(response.status, 200);
+    return ((await response.json()) as { result: [string, string] }).result;
+  };
+  const die = async (): Promise<void> => {
+    rmSync(join(storage, "died"), { force: true });
+    writeFileSync(join(storage, "die"), "");
+    await until("the replica has died", () => existsSync(join(storage, "died")));
+  };
+  const ends = {
+    "the replica dies while the platform is away": async () => {
+      await platform.end("SIGKILL");
+      await die();
+    },
+    "the platform is killed before it has seen the end": async () => {
+      await die();
+      await platform.end("SIGKILL");
+    },
+  };
+  for (const [name, end] of Object.entries(ends)) {
+    await t.test(name, async () => {
+      const [before, cards] = await answered();
+      assert.equal(cards, first.uuid);
+      await end();
+      await platform.restart();
+      const [after, cardsAfter] = await answered();
+      assert.notEqual(after, before);
+      assert.equal(cardsAfter, first.uuid, "there is only this one");
+    });
+  }
 });
 
 /** The process whose environment names the replica. */

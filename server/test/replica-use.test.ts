@@ -1,11 +1,13 @@
-// What replicas use, as the API, the metrics and an app's page tell it, on both drivers and with a stand-in for nvidia-smi.
+// What replicas use, as the API, the metrics and an app's page tell it, on both drivers and with a stand-in for nvidia-smi; and
+// scaling by it.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { noEngine } from "#test/support/docker-engine.ts";
 import { startDockerPlatform } from "#test/support/docker-platform.ts";
-import { deploy } from "#test/support/examples.ts";
+import { deploy, replicaCount } from "#test/support/examples.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { freePorts } from "#test/support/guide.ts";
@@ -83,6 +85,44 @@ test("the use of a process and of its GPU is told by the API, the metrics and th
     await page.shows("2.10 GB");
     await page.shows(" cores");
   });
+});
+
+/** A call of `keep` holds memory until a file in the storage says that it may end. */
+const keeping = `
+import os
+import time
+
+def keep():
+    held = os.urandom(1) * 350_000_000
+    open("/persistent-storage/kept", "w").close()
+    while not os.path.exists("/persistent-storage/enough"):
+        time.sleep(0.01)
+    return len(held)
+`;
+
+test("an app that scales by memory_utilization has another replica for as long as a call takes memory", async (t) => {
+  const server = await startGitServer(t);
+  await server.createRepo("acme", "app", { "main.py": keeping });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: server.urlTemplate });
+  const app = await deploy(platform, {
+    ...{ gitRepo: "acme/app", name: "keeping", cpu: 0.5, memory: 0.5, replicaConcurrency: 10 },
+    ...{ minReplicaCount: 1, maxReplicaCount: 4, cooldownPeriodSeconds: 0 },
+    ...{ scalingMetric: "memory_utilization", scalingTarget: 50, evaluationIntervalSeconds: 6 },
+  });
+  assert.equal(app.status, "success", app.log);
+  const replicas = (count: number) =>
+    until(`${count} replicas`, async () => (await replicaCount(platform, app.appId)) === count, {
+      deadlineMs: 60_000,
+    });
+  await replicas(1);
+  const storage = join(platform.dataDir, "storage", platform.bootstrap.projectId);
+  const call = platform.call("keeping", "keep", {});
+  await until("it holds the memory", () => existsSync(join(storage, "kept")));
+  // One call needs one replica, but seven tenths of its memory are more than the target, and less than that of two.
+  await replicas(2);
+  writeFileSync(join(storage, "enough"), "");
+  assert.equal((await call).status, 200);
+  await replicas(1);
 });
 
 test("the use of a container and its network is told", { skip: noContainers }, async (t) => {
