@@ -3,11 +3,14 @@
 // from a seed, which is printed; SLIPWAY_TEST_SEED repeats it. In full (SLIPWAY_TEST_FAULTS=full) there are 200.
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Client } from "pg";
+import { installationOf } from "#drivers/app-firewall.ts";
+import { bridges } from "#drivers/docker/app-networks.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import { emptyDatabase } from "#test/support/database.ts";
 import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
@@ -89,12 +92,17 @@ class Stage {
       .filter(Boolean);
   }
 
+  /** What else of the platform is in the engine, by ids. */
+  listed(what: "network" | "image"): string[] {
+    const ours = `--filter=label=slipway.instance=${this.#instanceId}`;
+    const ids = runDocker(this.engine, what, "ls", "--quiet", "--no-trunc", ours).split("\n").filter(Boolean);
+    return [...new Set(ids)].toSorted();
+  }
+
   /** Removes its containers and networks. */
   removeAll(): void {
     for (const id of this.containers("--all")) runDocker(this.engine, "rm", "--force", id);
-    const ours = `--filter=label=slipway.instance=${this.#instanceId}`;
-    const networks = runDocker(this.engine, "network", "ls", "--quiet", ours).split("\n");
-    for (const id of networks.filter(Boolean)) runDocker(this.engine, "network", "rm", id);
+    for (const id of this.listed("network")) runDocker(this.engine, "network", "rm", id);
   }
 
   async kill(kind: (typeof kinds)[number], seeded: Seeded): Promise<void> {
@@ -214,8 +222,41 @@ test(
     await stage.set({ minReplicaCount: 0 });
     await stage.agrees(0);
     await billedOnce(stage);
+    await leftNothing(stage);
   },
 );
+
+/** The images of the releases that can start, the network that the next replica finds, and the rules of both; then not even those. */
+async function leftNothing(stage: Stage): Promise<void> {
+  const { platform } = stage.traffic;
+  const used = "select distinct artifact->>'image' as image from releases where collected_at is null";
+  let seen: unknown;
+  const areUsed = async (): Promise<boolean> => {
+    const images = stage.listed("image");
+    const wanted = (await stage.rows(used)).map(({ image }) => String(image)).toSorted();
+    seen = { images, wanted };
+    return images.join() === wanted.join();
+  };
+  await until("the images are those of releases", areUsed, { deadlineMs }).catch((cause: unknown) => {
+    throw new Error(JSON.stringify(seen), { cause });
+  });
+  const folders = readdirSync(join(platform.dataDir, "builds"));
+  assert.deepEqual(
+    folders.filter((name) => /^[0-9a-f]{8}-[0-9a-f]{4}-/.test(name)),
+    [],
+    "no folder of a build",
+  );
+  const installation = installationOf(platform.dataDir);
+  const links = readdirSync("/sys/class/net").filter((name) => name.startsWith(`${bridges.prefix}${installation}`));
+  assert.deepEqual([stage.listed("network").length, links.length], [1, 1], "the network of the only app");
+  const list = ["list", "table", "inet", `slipway_${installation}`];
+  const [limited = ""] = /elements = \{[^}]*\}/.exec(execFileSync("nft", list, { encoding: "utf8" })) ?? [];
+  for (const [, link] of limited.matchAll(/"([^"]+)"/g)) assert.ok(existsSync(`/sys/class/net/${link}`), limited);
+  await platform.end("SIGTERM");
+  const { status, stderr } = spawnSync("nft", list, { encoding: "utf8" });
+  assert.notEqual(status, 0, "the rules are gone with the platform that has no replicas");
+  assert.match(stderr, /No such file/);
+}
 
 /** Each replica has slices that do not overlap, and together last as long as it did. */
 async function billedOnce(stage: Stage): Promise<void> {
@@ -229,8 +270,11 @@ async function billedOnce(stage: Stage): Promise<void> {
     where ended_at > begins_at + interval '1 millisecond'`);
   assert.deepEqual(overlaps, []);
   const wrong = await stage.rows(`
-    select id, started_at, stopped_at, sum(ms) as billed from replicas join usage_slices on source_id = id
+    select id, started_at, stopped_at, sum(ms) as billed from replicas left join usage_slices on source_id = id
+    where started_at is not null
     group by id, started_at, stopped_at
-    having abs(sum(ms) - extract(epoch from stopped_at - started_at) * 1000) > 2`);
+    having stopped_at is null or abs(coalesce(sum(ms), 0) - extract(epoch from stopped_at - started_at) * 1000) > 2`);
+  const [started] = await stage.rows("select count(*)::int as count from replicas where started_at is not null");
+  assert.ok(Number(started?.["count"]) > 0);
   assert.deepEqual(wrong, []);
 }
