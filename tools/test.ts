@@ -13,7 +13,7 @@ import { startRunServer, type RunServer } from "./testing/databases.ts";
 import { startEngineService, type EngineService } from "./testing/engine.ts";
 import { makeRunFolder, type RunFolder } from "./testing/leftovers.ts";
 import { prepareMachine } from "./testing/machine.ts";
-import { runNodeTests, type Outcome } from "./testing/node-tests.ts";
+import { runNodeTests, slowestOf, type Outcome } from "./testing/node-tests.ts";
 import { runPythonTests, type PythonOutcome } from "./testing/python-tests.ts";
 import { projectDir } from "./tidy/tree.ts";
 
@@ -30,7 +30,10 @@ const testFiles = [
   "tools/*.test.ts",
 ];
 
-/** True for a run of single files. */
+/** So many of the slowest files are named at the end of a run of more. */
+const slowestMax = 40;
+
+/** Of a run that leaves the Python tests out. */
 const nothing: PythonOutcome = { ok: true, output: "" };
 
 /** A signal to the runner ends everything that it started. */
@@ -107,6 +110,7 @@ function report(outcome: Outcome, python: PythonOutcome, left: readonly string[]
   for (const line of left) print(`✖ ${line}`);
   if (left.length > 0) print("✖ Each test removes what it makes: register it with t.after().");
   if (!python.ok) print("✖ The tests of the Python runtime failed; see above.");
+  if (outcome.durations.size > slowestMax) print(`ℹ slowest files: ${slowestOf(outcome, slowestMax)}`);
   for (const line of outcome.counts) print(line);
   return outcome.ok && python.ok && left.length === 0;
 }

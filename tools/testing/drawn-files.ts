@@ -22,6 +22,14 @@ const groups: readonly Group[] = [
     names: ["faults-clients", "faults-clock", "faults-database", "faults-disk"],
   },
   { what: "releases under load", max: 1, names: ["deploys-under-load", "roll-outs"] },
+  {
+    what: "containers",
+    max: 2,
+    names: [
+      ...["docker-build-limits", "docker-build-network", "docker-builds-apart", "docker-examples", "docker-kills"],
+      ...["docker-runtimes", "drivers-docker", "hostile-container"],
+    ],
+  },
   { what: "browsers", max: 2, names: ["hostile-browser", "pages", "pages-account"] },
 ];
 

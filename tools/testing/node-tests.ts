@@ -25,6 +25,8 @@ export type Outcome = {
   readonly skipped: string[];
   /** The number of tests, passed tests and failed tests. */
   readonly counts: string[];
+  /** How long each file took, in milliseconds. */
+  readonly durations: Map<string, number>;
 };
 
 /**
@@ -44,7 +46,7 @@ export async function runNodeTests(given: {
   if (files.length === 0) throw new Error(`there is no test file ${patterns.join(" ")}`);
   const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv: options };
   const events = run({ files, cwd, signal, ...settings });
-  const outcome: Outcome = { ok: false, failed: [], skipped: [], counts: [] };
+  const outcome: Outcome = { ok: false, failed: [], skipped: [], counts: [], durations: new Map() };
   await pipeline(Readable.from(withoutCounts(events, outcome, cwd)), new SpecReporter(), process.stdout, {
     end: false,
   });
@@ -75,7 +77,8 @@ async function* withoutCounts(
       continue;
     }
     if (event.type === "test:summary") {
-      const { file, success } = event.data;
+      const { file, success, duration_ms } = event.data;
+      if (file !== undefined) outcome.durations.set(relative(cwd, file), duration_ms);
       if (file === undefined) outcome.ok = success;
       else if (!success) outcome.failed.push(relative(cwd, file));
     }
@@ -85,4 +88,10 @@ async function* withoutCounts(
     }
     yield event;
   }
+}
+
+/** The files that took longest, for `slow-files.ts`. */
+export function slowestOf({ durations }: Pick<Outcome, "durations">, max: number): string {
+  const all = [...durations].toSorted(([, one], [, other]) => other - one).slice(0, max);
+  return all.map(([file, ms]) => `${file} ${Math.round(ms / 1000)} s`).join(", ");
 }
