@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { must } from "#lib/assert.ts";
 import { newReplicaId, type ReplicaId } from "#lib/ids.ts";
+import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { toJson } from "#store/json.ts";
 import { addInstance } from "#test/support/instances.ts";
 import { goodStart, openStage, type Stage } from "./scheduler-stage.ts";
@@ -181,6 +182,15 @@ test("a replica that no row tells of is stopped, also when it turns up later", a
   await startStray();
   await stage.clock.advance(31_000);
   assert.ok(!stage.driver.running().some((one) => one.spec.replicaId.startsWith("stray")));
+});
+
+test("a replica whose end was before the platform heard of its start lasted no time, and no less", async (t) => {
+  const stage = await leaveOneReplica(t);
+  const { id, started_at: startedAt } = must((await stage.rows())[0], "there is one");
+  const at = must(startedAt, "it has started").getTime() - 2_000;
+  await new ReplicaStore(stage.db).change(id, { kind: "stopped", at, reason: "It has ended.", exitCode: null });
+  const row = must(await rowOf(stage, id), "it has a row");
+  assert.deepEqual([row.state, row.stopped_at], ["stopped", startedAt]);
 });
 
 test("a row whose replica was never started gets its end", async (t) => {

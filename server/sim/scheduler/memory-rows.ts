@@ -68,7 +68,8 @@ export class MemoryRows implements ReplicaRows {
     if (change.kind === "ready") row.readyAt = change.at;
     if (change.kind === "draining")
       Object.assign(row, { drainingAt: change.at, endOrder: change.order, graceEndsAt: change.graceEndsAt });
-    if (change.kind === "stopped") Object.assign(row, { stoppedAt: change.at, reason: change.reason });
+    if (change.kind === "stopped")
+      Object.assign(row, { stoppedAt: Math.max(change.at, row.startedAt ?? change.at), reason: change.reason });
     if (row.state !== before) this.onMove(row, before);
     return Promise.resolve();
   }

@@ -193,7 +193,11 @@ function columnsOf(change: ReplicaChange) {
         ...{ end_kind: change.order.kind, reason: change.order.reason },
       };
     case "stopped":
-      return { state: "stopped" as const, stopped_at: at, reason: change.reason, exit_code: change.exitCode };
+      return {
+        ...{ state: "stopped" as const, reason: change.reason, exit_code: change.exitCode },
+        // The start is noted when the platform hears of it, which may be after the end: then it lasted no time.
+        stopped_at: sql<Date>`greatest(${at}::timestamptz, started_at)`,
+      };
     default:
       return never(change);
   }
