@@ -2,7 +2,7 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { BuildFailed } from "#drivers/builder.ts";
@@ -293,7 +293,11 @@ test("a collection keeps what releases and builds need", { skip }, async (t) => 
   const isThere = (image = ""): boolean => runDocker(engine, "image", "ls", "--quiet", "--no-trunc").includes(image);
   await builds.builder.remove(artifacts[3] ?? assert.fail());
   await builds.builder.remove(artifacts[3] ?? assert.fail());
+  // Of a build that was killed with the platform, of one that runs, and of the process driver.
+  const folders = [`killed/client`, `${building}/client`, "other/app"];
+  for (const path of folders) mkdirSync(join(builds.buildsDir, path), { recursive: true });
   await builds.builder.collect(() => Promise.resolve({ artifacts: artifacts.slice(0, 1), building: [building] }));
+  assert.deepEqual(readdirSync(builds.buildsDir).sort(), [building, "other"].sort());
   assert.deepEqual(
     images.map((image) => isThere(image)),
     [true, false, true, false],

@@ -1,6 +1,7 @@
 // The Docker driver's builder: turns an app into an image, with BuildKit through the docker command line. The engine keeps the
 // image; credentials for registries live in a folder of the build, and nowhere else.
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall } from "#drivers/app-firewall-machine.ts";
@@ -59,6 +60,8 @@ export type DockerBuilderOptions = {
 
 type Context = Parameters<Builder["build"]>[1];
 
+/** Of a build's folder: the client's configuration, with the app's credentials. */
+const clientFolder = "client";
 /** How often the steps of a build, and the room on the disk, are looked at. */
 const lookEveryMs = 100;
 /** How often one image is built while the connection to the engine's builder breaks. */
@@ -80,7 +83,7 @@ export class DockerBuilder implements Builder {
     const end = (error: unknown): void => ended.abort(error);
     // Clean up after a killed attempt.
     await removeFolder(dir);
-    await mkdir(dir, { recursive: true, mode: 0o700 });
+    await mkdir(join(dir, clientFolder), { recursive: true, mode: 0o700 });
     try {
       return await this.#whileWatched({ plan, dir, end }, () =>
         this.#build(plan, { ...context, signal }, { dir, end }),
@@ -137,13 +140,21 @@ export class DockerBuilder implements Builder {
   async collect(readUsed: () => Promise<UsedArtifacts>): Promise<void> {
     // Builds that begin after this are unknown to `readUsed`, and so are their images to this.
     const images = await this.#ownImages();
+    const folders = await readdir(this.#options.buildsDir).catch(() => []);
     const { artifacts, building } = await readUsed();
     const kept = new Set(artifacts.flatMap((one) => (one.kind === "docker" ? [dockerArtifact(one).image] : [])));
     const builds = new Set<string>(building);
     await this.#removeImages(images.filter(({ id, build }) => !kept.has(id) && !builds.has(build)).map(({ id }) => id));
+    for (const name of folders.filter((one) => !builds.has(one))) await this.#removeLeft(name);
     const { bytesMax, hoursMax } = this.#options.cache;
     await this.#docker("builder", "prune", "--force", `--filter=until=${hoursMax}h`);
     await this.#docker("builder", "prune", "--force", `--keep-storage=${bytesMax}`);
+  }
+
+  /** Removes the folder of a build that was killed with the platform. Others are of the process driver. */
+  async #removeLeft(name: string): Promise<void> {
+    const dir = join(this.#options.buildsDir, name);
+    if (existsSync(join(dir, clientFolder))) await removeFolder(dir);
   }
 
   async #build(
@@ -295,14 +306,14 @@ export class DockerBuilder implements Builder {
   /** The client finds the engine, its plugins and its configuration, and nothing of the operator's own. */
   #environment(folder: string): Record<string, string> {
     const { toolEnvironment, engineEnvironment } = this.#options;
-    const own = { HOME: folder, DOCKER_CONFIG: join(folder, "client") };
+    const own = { HOME: folder, DOCKER_CONFIG: join(folder, clientFolder) };
     return { PATH: toolEnvironment["PATH"] ?? "", ...engineEnvironment, ...own };
   }
 
   async #writeConfig(folder: string, auths: RegistryAuths): Promise<void> {
     const config = { auths, cliPluginsExtraDirs: pluginFolders };
-    await mkdir(join(folder, "client"), { mode: 0o700 });
-    await writeFile(join(folder, "client", "config.json"), JSON.stringify(config), { mode: 0o600 });
+    await mkdir(join(folder, clientFolder), { recursive: true, mode: 0o700 });
+    await writeFile(join(folder, clientFolder, "config.json"), JSON.stringify(config), { mode: 0o600 });
   }
 
   async #docker(...parameters: readonly string[]): Promise<string> {
