@@ -181,6 +181,9 @@ test("a private image that another project has pulled is not given to who names 
   ]) {
     await refused(builds.build({ Dockerfile: text }, { plan: own }), noAuth);
   }
+  const [name, digest] = image.split("@sha256:");
+  const composed = `ARG END=${digest}\nFROM ${name}@sha256:$END\nCMD ["ls"]`;
+  await refused(builds.build({ Dockerfile: composed }, { plan: own }), /a digest that the Dockerfile composes/);
   const { image: id } = await builds.build(files, { plan: { baseImage: image, buildId }, auth });
   const tags = runDocker(engine, "inspect", "--format={{.RepoTags}}", id);
   assert.match(tags, /slipway-build:/);

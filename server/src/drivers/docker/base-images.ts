@@ -51,3 +51,10 @@ export async function checkDigests(
     await Promise.race([asked, aborted]);
   }
 }
+
+/** The failure of a build with an image by digest that `checkDigests` was not asked about. */
+export function digestNotPlain(image: string): BuildFailed {
+  return new BuildFailed(
+    `The image ${image.slice(0, 300)} is named by a digest that the Dockerfile composes. Write the name with its digest out in one piece, and ${buildAgain}.`,
+  );
+}

@@ -7,14 +7,18 @@ import type { BuildFailure } from "./build-progress.ts";
 
 const shownMax = 200;
 
+type BuildSetting = {
+  readonly hasAuth: boolean;
+  readonly baseImage: string | null;
+  readonly memoryBytes: number | null;
+  readonly headLines: number;
+};
+
 /**
  * `hasAuth`: the app has credentials for registries. `baseImage`: as its settings name it; null with its own Dockerfile.
- * `memoryBytes`: what a step may use; null: anything.
+ * `memoryBytes`: what a step may use; null: anything. `headLines`: those that the builder has put before the app's own Dockerfile.
  */
-export function explainBuildFailure(
-  failure: BuildFailure,
-  given: { readonly hasAuth: boolean; readonly baseImage: string | null; readonly memoryBytes: number | null },
-): string {
+export function explainBuildFailure(failure: BuildFailure, given: BuildSetting): string {
   const explained = explain(failure, given);
   if (failure.exitCode !== killedCode || given.memoryBytes === null) return explained;
   return `${explained} A step of a build may use ${(given.memoryBytes / 1e9).toFixed(1)} GB of memory here.`;
@@ -22,10 +26,7 @@ export function explainBuildFailure(
 
 const killedCode = 137;
 
-function explain(
-  failure: BuildFailure,
-  { hasAuth, baseImage }: { readonly hasAuth: boolean; readonly baseImage: string | null },
-): string {
+function explain(failure: BuildFailure, { hasAuth, baseImage, headLines }: BuildSetting): string {
   const { step, problem, output, image, title, reason } = failure;
   if (problem !== null) return problem;
   if (/Cannot connect to the Docker daemon|error during connect/i.test(reason)) {
@@ -45,7 +46,10 @@ function explain(
     return `Command ${number} of ${list} ${end}: ${shown(line)}.${lastLine(output)} See its output above; fix the command and ${buildAgain}.`;
   }
   const [, parsing] = /dockerfile parse error:? (.*)/i.exec(reason) ?? [];
-  if (parsing !== undefined) return `The Dockerfile cannot be read: ${shown(parsing)}. Fix it and ${buildAgain}.`;
+  if (parsing !== undefined) {
+    const own = parsing.replace(/(?<=^(?:on )?line )\d+/, (line) => String(Number(line) - headLines));
+    return `The Dockerfile cannot be read: ${shown(own)}. Fix it and ${buildAgain}.`;
+  }
   if (step === null && title?.startsWith("Step ") === true) {
     return `${shown(title)}: this ${end}.${lastLine(output)} Fix the Dockerfile and ${buildAgain}.`;
   }

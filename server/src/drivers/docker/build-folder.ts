@@ -43,8 +43,8 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   const file = join(dir, "dockerfile", "Dockerfile");
   const secrets = await writeSecrets(given);
   if (plan.dockerfilePath !== null) {
-    const dockerfile = await readInside(sourceDir, plan.dockerfilePath);
-    checkDockerfile(dockerfile, plan.dockerfilePath);
+    const { dockerfilePath } = plan;
+    const dockerfile = checkDockerfile(await readInside(sourceDir, dockerfilePath), dockerfilePath);
     const ignored = await readInside(sourceDir, `${plan.dockerfilePath}${ignoreFile}`).catch(() => null);
     await writeFile(file, dockerfile);
     if (ignored !== null) await writeFile(`${file}${ignoreFile}`, ignored);

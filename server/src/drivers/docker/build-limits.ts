@@ -1,8 +1,8 @@
 // Limits what the steps of image builds use. The engine's builder takes no limits, so they are set on the cgroup of each step as
 // soon as it runs, and the folder that it writes to is noted. Needs root, and an engine on this machine.
 import { existsSync, readdirSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { limitGroup, type CgroupLimits } from "#drivers/process/cgroup.ts";
+import { dirname, join, resolve } from "node:path";
+import { limitGroup, type Cgroup, type CgroupLimits } from "#drivers/process/cgroup.ts";
 import { groupOfProcess } from "#drivers/process/cgroup-detect.ts";
 import { readText } from "#drivers/process/read-text.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -19,17 +19,15 @@ export function stepMark(names: KeyedNames, projectId: ProjectId): string {
   return `${names("step", projectId)}.build.slipway.internal`;
 }
 
-/** A step whose folder is not known by then is stored in another way. */
-const looksMax = 20;
-
 /** The steps that run with one mark. */
 export class BuildSteps {
   readonly #folder: string;
   readonly #engineRoot: string;
   readonly #limits: CgroupLimits;
   readonly #mark: string;
-  /** How often each was looked at. */
-  readonly #looks = new Map<string, number>();
+  readonly #limited = new Set<string>();
+  /** The cgroups in which the engine makes those of steps; empty until one is found. */
+  #parents: Cgroup = [];
   /** The folders that hold what steps have written, but for their cache mounts. */
   readonly written = new Set<string>();
 
@@ -42,16 +40,27 @@ export class BuildSteps {
 
   /** Limits those that have begun. A step can use more until it has been seen. */
   look(): void {
-    const isNew = (id: string): boolean =>
-      (this.#looks.get(id) ?? 0) < looksMax && isMarked(this.#folder, id, this.#mark);
-    for (const id of runningSteps(this.#folder).filter(isNew)) {
-      const pid = processOf(id);
-      if (pid === null || !limitStep(pid, id, this.#limits)) continue;
-      // The step's process is the engine's at first, with the files of the machine.
-      const folder = writtenBy(pid);
-      this.#looks.set(id, folder === null ? (this.#looks.get(id) ?? 0) + 1 : looksMax);
+    const isNew = (id: string): boolean => !this.#limited.has(id) && isMarked(this.#folder, id, this.#mark);
+    const steps = runningSteps(this.#folder).filter(isNew);
+    if (steps.length === 0) return;
+    const mounts = readText("/proc/self/mountinfo");
+    for (const id of steps) {
+      const folder = writtenBy(mounts, join(this.#folder, id, "rootfs"));
       if (folder !== null) this.written.add(resolve(this.#engineRoot, "overlay2", folder));
+      const group = this.#groupOf(id);
+      if (group.length > 0 && limitStep(group, this.#limits)) this.#limited.add(id);
     }
+  }
+
+  /** Empty while it does not run yet. Only for the first one are the processes of the machine looked through. */
+  #groupOf(id: string): Cgroup {
+    const group = this.#parents.map((one) => ({ ...one, folder: join(one.folder, id) }));
+    if (group.length > 0) return group.every(({ folder }) => existsSync(folder)) ? group : [];
+    const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+    const pid = pids.toReversed().find((one) => readText(`/proc/${one}/cgroup`).includes(id));
+    const found = pid === undefined ? [] : groupOfProcess(pid, id);
+    this.#parents = found.map((one) => ({ ...one, folder: dirname(one.folder) }));
+    return found;
   }
 }
 
@@ -69,16 +78,10 @@ function isMarked(folder: string, id: string, mark: string): boolean {
   return readText(`${folder}/hosts${rest.split('"', 1)[0]}`).includes(mark);
 }
 
-/** Null while it does not run yet. */
-function processOf(id: string): string | null {
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  return pids.find((pid) => groupOfProcess(pid, id).length > 0) ?? null;
-}
-
 /** False while the step uses more than the limit at the moment. */
-function limitStep(pid: string, id: string, limits: CgroupLimits): boolean {
+function limitStep(group: Cgroup, limits: CgroupLimits): boolean {
   try {
-    limitGroup(groupOfProcess(pid, id), limits);
+    limitGroup(group, limits);
     return true;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -89,10 +92,8 @@ function limitStep(pid: string, id: string, limits: CgroupLimits): boolean {
   }
 }
 
-/** The folder with its changes, where the engine stores images as overlays; one that is not absolute begins in the engine's own folder for them. */
-function writtenBy(pid: string): string | null {
-  const root = readText(`/proc/${pid}/mountinfo`)
-    .split("\n")
-    .find((line) => line.split(" ")[4] === "/");
-  return /[ ,]upperdir=([^, ]+)/.exec(root ?? "")?.[1] ?? null;
+/** The folder with the changes to a step's files, where the engine stores images as overlays; it may begin in the engine's own folder for them. */
+function writtenBy(mounts: string, rootfs: string): string | null {
+  const line = mounts.split("\n").find((one) => one.split(" ")[4] === rootfs);
+  return /[ ,]upperdir=([^, ]+)/.exec(line ?? "")?.[1] ?? null;
 }

@@ -26,7 +26,12 @@ function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
     onFetch: (title) => void fetched.push(title),
   });
   for (const line of output.split("\n")) progress.line(line);
-  const why = explainBuildFailure(progress.failure(), { hasAuth: false, baseImage: null, memoryBytes: null });
+  const why = explainBuildFailure(progress.failure(), {
+    hasAuth: false,
+    baseImage: null,
+    memoryBytes: null,
+    headLines: 1,
+  });
   return { lines, fetched, runs: () => runs, facts: progress.facts, why };
 }
 

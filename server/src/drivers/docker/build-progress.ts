@@ -39,6 +39,8 @@ export type ProgressOptions = {
   readonly onRun?: (() => void) | null;
   /** Called for a step in which the engine itself fetches an address. */
   readonly onFetch?: (title: string) => void;
+  /** Called with each image that is looked up by digest. */
+  readonly onDigest?: (image: string) => void;
 };
 
 const outputCharactersMax = 20_000;
@@ -53,6 +55,7 @@ export class BuildProgress {
   readonly #shown = new Set<string>();
   readonly #cached = new Set<string>();
   readonly #onFetch: (title: string) => void;
+  readonly #onDigest: (image: string) => void;
   #onRun: (() => void) | null;
   /** What scripts found out. */
   readonly facts = new Map<string, string>();
@@ -61,9 +64,10 @@ export class BuildProgress {
   #exitCode: string | null = null;
   #problem: string | null = null;
 
-  constructor({ steps, log, onRun = null, onFetch = () => undefined }: ProgressOptions) {
+  constructor({ steps, log, onRun = null, onFetch, onDigest }: ProgressOptions) {
     this.#onRun = onRun;
-    this.#onFetch = onFetch;
+    this.#onFetch = onFetch ?? (() => undefined);
+    this.#onDigest = onDigest ?? (() => undefined);
     this.#steps = steps;
     this.#log = log;
   }
@@ -84,7 +88,10 @@ export class BuildProgress {
 
   /** True: the client or the engine's builder broke the connection because of an error in their transport, which another try rarely meets. */
   get isTransportBroken(): boolean {
-    return /rpc error: .*(?:data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/.test(this.#reason);
+    return (
+      this.#exitCode === null &&
+      /rpc error: .*(?:data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/.test(this.#reason)
+    );
   }
 
   /** The same build begins again. Facts stay, since steps that are done are not run again. */
@@ -113,6 +120,8 @@ export class BuildProgress {
     const image = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1] ?? null;
     const title = step?.title ?? (own === undefined ? name : instruction);
     if (step === null && fetchesAddress(name)) this.#onFetch(name);
+    const [, asked] = /^\[internal\] load metadata for (\S+@\S+)/.exec(name) ?? [];
+    if (asked !== undefined) this.#onDigest(asked);
     this.#vertices.set(id, { title, stage, step, image, output: "" });
     if (name === "exporting to image") this.#log("code", "platform", "Exporting to image");
     if (own === undefined || this.#shown.has(title)) return;

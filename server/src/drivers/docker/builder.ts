@@ -17,13 +17,13 @@ import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import type { Secret } from "#lib/secret.ts";
 import { dockerArtifact, type DockerArtifact } from "./artifact.ts";
-import { checkDigests } from "./base-images.ts";
+import { checkDigests, digestNotPlain } from "./base-images.ts";
 import { explainBuildFailure } from "./build-error.ts";
 import { BuildSteps, stepMark, type StepLimits } from "./build-limits.ts";
 import { isProxy, prepareBuild } from "./build-folder.ts";
 import { BuildProgress } from "./build-progress.ts";
 import { labels } from "./container-spec.ts";
-import { addressFetched } from "./dockerfile-check.ts";
+import { addressFetched, headLinesOf } from "./dockerfile-check.ts";
 import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
 import type { Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
@@ -53,7 +53,7 @@ export type DockerBuilderOptions = {
   /** Rules without which no build begins; null: builds need none. */
   readonly firewall: Firewall | null;
   /** Ends builds that fill the disk; without it nothing does. */
-  readonly disk?: Pick<DiskWatch, "add" | "buildRefusal">;
+  readonly disk?: Pick<DiskWatch, "add" | "buildRefusal" | "storeRefusal">;
   readonly clock: Clock;
   readonly log: Log;
 };
@@ -76,7 +76,8 @@ export class DockerBuilder implements Builder {
   }
 
   async build(plan: BuildPlan, context: Context): Promise<Artifact> {
-    this.#refuseWithoutRoom();
+    const refusal = this.#options.disk?.buildRefusal() ?? null;
+    if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const dir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
     const signal = AbortSignal.any([context.signal, ended.signal]);
@@ -93,12 +94,7 @@ export class DockerBuilder implements Builder {
     }
   }
 
-  #refuseWithoutRoom(): void {
-    const refusal = this.#options.disk?.buildRefusal() ?? null;
-    if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
-  }
-
-  /** Keeps the build within its limits, and ends it for what it writes to the disk, or when there is too little room for any build. */
+  /** Keeps the build within its limits, and ends it for what it writes to the disk, or when hardly any room is left. */
   async #whileWatched<Result>(
     { plan, dir, end }: { readonly plan: BuildPlan; readonly dir: string; readonly end: (reason: unknown) => void },
     act: () => Promise<Result>,
@@ -108,11 +104,9 @@ export class DockerBuilder implements Builder {
     const steps = limits === null ? null : new BuildSteps(limits, stepMark(names, projectId));
     const turn = (): Promise<void> => {
       steps?.look();
-      try {
-        this.#refuseWithoutRoom();
-      } catch (error) {
-        end(error);
-      }
+      // Before that, those that have written the most are ended.
+      const refusal = disk?.storeRefusal() ?? null;
+      if (refusal !== null) end(new BuildFailed(`${refusal} Then ${buildAgain}.`));
       return Promise.resolve();
     };
     const loop = new Loop({ name: "steps of an image build", intervalMs: lookEveryMs, turn, clock, log });
@@ -177,8 +171,13 @@ export class DockerBuilder implements Builder {
     const named = digestsIn(prepared.dockerfile ?? plan.baseImage);
     if (named.length > 0)
       await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry(), signal });
-    const onFetch = (title: string): void => end(addressFetched(title));
-    const progress = new BuildProgress({ steps: prepared.steps, log, onRun: context.onEnvironment ?? null, onFetch });
+    const progress = new BuildProgress({
+      ...{ steps: prepared.steps, log, onRun: context.onEnvironment ?? null },
+      onFetch: (title) => end(addressFetched(title)),
+      onDigest: (image) => {
+        if (!named.some((one) => one.endsWith(image.slice(image.indexOf("@"))))) end(digestNotPlain(image));
+      },
+    });
     const tag = `slipway-build:${names("image", plan.buildId)}`;
     const parameters = [
       ...["--progress=plain", `--iidfile=${join(dir, "image")}`, `--tag=${tag}`],
@@ -192,7 +191,8 @@ export class DockerBuilder implements Builder {
     ];
     let image = tag;
     try {
-      image = await this.#run(client, { plan, dir, context, progress, hasAuth: auth !== null }, parameters);
+      const given = { plan, dir, context, progress, hasAuth: auth !== null };
+      image = await this.#run(client, { ...given, headLines: headLinesOf(prepared.dockerfile ?? "") }, parameters);
       const exposedPort = await this.#check(plan, image, log);
       const reference = await this.#push({ plan, image, dir, log, signal });
       const pythonVersion = progress.facts.get("pythonVersion") ?? null;
@@ -220,16 +220,18 @@ export class DockerBuilder implements Builder {
 
   /** Returns the image's id. Ending the client makes the engine end the step that runs. */
   async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
-    const { plan, dir, context, progress, hasAuth } = given;
+    const { plan, dir, context, progress, hasAuth, headLines } = given;
     const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
     const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
+    const { clock } = this.#options;
+    const endsAtMs = clock.monotonicMs() + buildTimeoutMs;
     const tryOnce = (): Promise<CommandEnd> =>
       runCommand({
         command: [client.program, ...client.build, ...parameters],
         cwd: dir,
         environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
         signal: context.signal,
-        timeoutMs: buildTimeoutMs,
+        timeoutMs: Math.max(1, endsAtMs - clock.monotonicMs()),
         onLine: (_stream, text) => progress.line(text),
       });
     let end = await tryOnce();
@@ -245,11 +247,9 @@ export class DockerBuilder implements Builder {
       );
     }
     if (end.kind === "exited" && end.exitCode === 0) return (await readFile(join(dir, "image"), "utf8")).trim();
-    const isPlain = plan.dockerfilePath === null;
+    const baseImage = plan.dockerfilePath === null ? plan.baseImage : null;
     const memoryBytes = limits?.limits.memoryBytes ?? null;
-    throw new BuildFailed(
-      explainBuildFailure(progress.failure(), { hasAuth, baseImage: isPlain ? plan.baseImage : null, memoryBytes }),
-    );
+    throw new BuildFailed(explainBuildFailure(progress.failure(), { hasAuth, baseImage, memoryBytes, headLines }));
   }
 
   /** Refuses an image that nothing starts, and tells its size. Returns the only port that an app's own Dockerfile exposes, if so. */
@@ -353,6 +353,7 @@ type RunningBuild = {
   readonly context: Context;
   readonly progress: BuildProgress;
   readonly hasAuth: boolean;
+  readonly headLines: number;
 };
 
 /** What of the settings does not count beside the app's own Dockerfile. */

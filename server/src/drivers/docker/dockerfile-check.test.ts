@@ -4,22 +4,41 @@ import { test } from "node:test";
 import { BuildFailed } from "#drivers/builder.ts";
 import { checkDockerfile, fetchesAddress } from "./dockerfile-check.ts";
 
+const ways = [
+  "FROM a\nADD http://10.0.0.1/x ,",
+  "FROM a\nADD http://10.0.0.1/x --y",
+  'FROM a\nADD ["http://10.0.0.1/x", ""]',
+  'FROM a\nADD ["\\u0068ttp://10.0.0.1/x", "/got"]',
+  "FROM a\nADD h$X /got",
+  "FROM a\nADD h'ttp'://10.0.0.1/ /got",
+  "FROM a\nADD h\\ttp:\\//10.0.0.1/ /got",
+  'FROM a\nADD "git"@h:x /got',
+  "FROM a\nRUN true \\\f\nADD \\\nhttp://10.0.0.1/ /got",
+  "FROM a\nRUN true \\\r\r\nADD \\\r\r\nhttp://10.0.0.1/ /got",
+  "FROM a\nRUN true \\\\\nADD \\\nhttp://10.0.0.1/ /got",
+  "FROM a\nRUN <<'E\\'\ntrue\nE\\\nADD \\\nhttp://10.0.0.1/ /got",
+  "FROM a\n\u0085ADD\u0085http://10.0.0.1/ /got",
+  "FROM a\nONB\\\nUILD A\\\nDD git@h:x /got",
+];
+
 const refusals = [
-  { what: /ADD of an address/, text: "FROM a\nADD http://127.0.0.1:5432/ /got" },
-  { what: /ADD of an address/, text: "FROM a\nadd --chown=1:1 https://example.com/a.tar.gz /got" },
-  { what: /ADD of an address/, text: 'FROM a\nADD ["a", "http://10.0.0.1/", "/got"]' },
-  { what: /ADD of an address/, text: "FROM a\nA\\\nDD http://10.0.0.1/ /got" },
-  { what: /ADD of an address/, text: "FROM a\nADD \\\n# why\n\n  http://10.0.0.1/ /got" },
-  { what: /ADD of an address/, text: "# escape=`\nFROM a\nADD `\nhttp://10.0.0.1/ /got" },
-  { what: /ADD of an address/, text: "FROM a\nARG from=http://10.0.0.1/\nADD $from /got" },
-  { what: /ADD of an address/, text: "FROM a\nADD git@example.com:a/b.git /got" },
-  { what: /ADD of an address/, text: "FROM a\nONBUILD ADD http://10.0.0.1/ /got" },
-  { what: /ADD of an address/, text: "FROM a\r\nADD http://10.0.0.1/ /got\r\n" },
+  ...ways.map((text) => ({ what: /ADD is possible with plain names/, text })),
+  { what: /ADD is possible with plain names/, text: "FROM a\nADD http://127.0.0.1:5432/ /got" },
+  { what: /ADD is possible with plain names/, text: "FROM a\nadd --chown=1:1 https://example.com/a.tar.gz /got" },
+  { what: /ADD is possible with plain names/, text: 'FROM a\nADD ["a", "http://10.0.0.1/", "/got"]' },
+  { what: /ADD is possible with plain names/, text: "FROM a\nA\\\nDD http://10.0.0.1/ /got" },
+  { what: /ADD is possible with plain names/, text: "FROM a\nADD \\\n# why\n\n  http://10.0.0.1/ /got" },
+  { what: /ADD is possible with plain names/, text: "# escape=`\nFROM a\nADD `\nhttp://10.0.0.1/ /got" },
+  { what: /ADD is possible with plain names/, text: "FROM a\nARG from=http://10.0.0.1/\nADD $from /got" },
+  { what: /ADD is possible with plain names/, text: "FROM a\nADD git@example.com:a/b.git /got" },
+  { what: /ADD is possible with plain names/, text: "FROM a\nONBUILD ADD http://10.0.0.1/ /got" },
+  { what: /ADD is possible with plain names/, text: "FROM a\r\nADD http://10.0.0.1/ /got\r\n" },
   { what: /another reader/, text: "# syntax=attackers/frontend:1\nFROM a" },
   { what: /another reader/, text: "\uFEFF#syntax = docker/dockerfile.evil.example/x\nFROM a" },
+  { what: /another reader/, text: "# syntax=docker/dockerfile:1.0.0\nFROM a" },
+  { what: /another reader/, text: "# syntax=docker/dockerfile:1\n# syntax=attackers/frontend\nFROM a" },
+  { what: /another reader/, text: "# escape=syntax=docker/dockerfile:1\n# syntax=attackers/frontend:1\nFROM a" },
   { what: /another reader/, text: "# escape=`\n#  SYNTAX=evil.example/docker/dockerfile:1\nFROM a" },
-  { what: /another reader/, text: "#!/usr/bin/env x\n// syntax=attackers/frontend\nFROM a" },
-  { what: /another reader/, text: '{"syntax": "attackers/frontend"}' },
   { what: /has 100,?001 characters/, text: "#".repeat(100_001) },
 ];
 
@@ -33,19 +52,38 @@ for (const { what, text } of refusals) {
 }
 
 const allowed = [
-  "FROM debian:12\nADD files.tar.gz /opt/\nADD a$VERSION.txt b /opt/\nRUN curl https://example.com",
+  "FROM debian:12\nADD files.tar.gz /opt/\nCOPY a$VERSION.txt b /opt/\nRUN curl https://example.com",
   "# syntax=docker/dockerfile:1.7\nFROM a",
   "# syntax=docker.io/docker/dockerfile\nFROM a",
   'ARG A=1\nFROM a\nRUN echo "syntax = proto3" > a.proto && echo ADD http://example.com',
   "FROM a\nRUN <<END\nsyntax=1\nEND",
+  'FROM a\nADD . /app\nADD --chown=$U:$G ["a b", "/x"]\nADD \\\n a \\\n b /x/',
 ];
 
 for (const text of allowed) {
-  test(`allowed: ${JSON.stringify(text.slice(0, 60))}`, () => checkDockerfile(text, "Dockerfile"));
+  test(`allowed: ${JSON.stringify(text.slice(0, 60))}`, () => {
+    assert.ok(checkDockerfile(text, "Dockerfile").endsWith(text));
+  });
 }
 
+test("the head says which reader and which sign of continuation there are, and nothing after it counts", () => {
+  const remark = "# The Dockerfile of the app follows.\n";
+  const heads = {
+    "# Syntax = docker/dockerfile:1.4\n# escape=`\nFROM a": "# syntax=docker/dockerfile:1.4\n# escape=`\n",
+    "FROM a": "",
+    "# usual\n# syntax=attackers/frontend\nFROM a": "",
+    '{"syntax": "attackers/frontend"}': "",
+    "// syntax=attackers/frontend\nFROM a": "",
+  };
+  for (const [text, head] of Object.entries(heads)) {
+    assert.equal(checkDockerfile(text, "Dockerfile"), `${head}${remark}${text}`);
+  }
+  const blanks = `#${" ".repeat(1000)}syntax=attackers/frontend\nFROM a`;
+  assert.equal(checkDockerfile(blanks, "Dockerfile"), `${remark}${blanks}`);
+});
+
 test("a large Dockerfile is checked in moments", () => {
-  for (const unit of ["\n", "A", "ADD \\\n", "ADD [", " ", "# ", "syntax", "FROM a\n"]) {
+  for (const unit of ["\n", "A", "A\\\n", "ADD ", "ADD \\\n", "ADD [", " ", "# ", "syntax", "FROM a\n"]) {
     checkDockerfile(`FROM a\n${unit.repeat(Math.floor(99_000 / unit.length))}`, "Dockerfile");
   }
 });

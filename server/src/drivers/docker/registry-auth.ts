@@ -40,10 +40,13 @@ export function imagesOf(dockerfile: string): string[] {
 
 /** The images that a text, such as a Dockerfile, names by digest, wherever it does. */
 export function digestsIn(text: string): string[] {
-  const lines = text.split("\n").filter((line) => !/^\s*#(?!\s*syntax\s*=)/.test(line));
+  const lines = text.split("\n").filter((line) => !/^\s*#(?!\s*syntax\s*=)/i.test(line));
   const words = lines.join("\n").split(/[^\w.:/@-]+/);
-  const form = /[^@]{1,300}@sha\d{1,3}:[0-9a-f]{64,128}/;
-  return words.flatMap((word) => (word.includes("@sha") ? (form.exec(word)?.[0] ?? []) : []));
+  return words.flatMap((word) => {
+    const at = word.indexOf("@sha");
+    const [digest] = /^@sha\d{1,3}:[0-9a-f]{64,128}/.exec(word.slice(at, at + 200)) ?? [];
+    return at < 1 || digest === undefined ? [] : [word.slice(Math.max(0, at - 300), at) + digest];
+  });
 }
 
 /** The credentials for the image's registry in the form of the engine's interface; undefined: there are none. */
