@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import { appIdOf, newProjectId, type BuildId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Db } from "#store/database.ts";
@@ -35,8 +36,8 @@ async function makeBuilds(db: Db, count: number): Promise<BuildId[]> {
   return ids;
 }
 
-function leasesOf(db: Db, holder: string, leaseMs = 60_000): Leases<"builds"> {
-  return new Leases({ db, table: "builds", holder, leaseMs, log: silentLog });
+function leasesOf(db: Db, holder: string, leaseMs = 60_000, clock: Clock = systemClock): Leases<"builds"> {
+  return new Leases({ db, table: "builds", holder, leaseMs, log: silentLog, clock });
 }
 
 const open = { where: sql`ended_at is null`, order: sql`number`, limit: 10 };
@@ -189,6 +190,37 @@ test("a worker that cannot reach the database stops before its lease runs out", 
   });
   assert.equal(await holding, true, "the lease still had time left when the work was told to end");
 });
+
+for (const isTaken of [false, true]) {
+  const outcome = isTaken ? "ends its work when somebody has taken the row" : "keeps a row that nobody has taken";
+  test(`a process that stood still for longer than its lease ${outcome}`, async (t) => {
+    const { db } = await setup(t, 1);
+    let nowMs = 0;
+    let wake = (): void => undefined;
+    const clock = {
+      ...systemClock,
+      monotonicMs: () => nowMs,
+      sleep: () => new Promise<void>((resolve) => (wake = resolve)),
+    };
+    const leases = leasesOf(db, "a", 15_000, clock);
+    const [lease] = await leases.claim(open);
+    assert.ok(lease);
+    const kept = leases.keep(lease);
+    await expire(db);
+    if (isTaken) await leasesOf(db, "b").claim(open);
+    nowMs = 16_000;
+    wake();
+    const isExtended = async (): Promise<boolean> =>
+      (await sql`select from builds where lease_holder = 'a' and lease_until > clock_timestamp()`.execute(db)).rows
+        .length === 1;
+    if (isTaken) await until("the signal fires", () => kept.signal.aborted);
+    else await until("the lease is extended", isExtended);
+    assert.equal(kept.signal.aborted, isTaken);
+    const stopped = kept.stop();
+    wake();
+    await stopped;
+  });
+}
 
 test("a holder's new process need not wait for the leases of its old one, and others' stay", async (t) => {
   const { db } = await setup(t, 2);

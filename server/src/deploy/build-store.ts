@@ -52,7 +52,8 @@ export type ProjectShare = {
  */
 export function claimable({ running, runningMax, working, workingMax }: ProjectShare) {
   return {
-    where: sql`ended_at is null and cancel_requested_at is null and lease_epoch < ${takesMax} and not exists (
+    where: sql`ended_at is null and cancel_requested_at is null and lease_epoch < ${takesMax}
+      and id <> all(${running}::uuid[]) and not exists (
       select from builds older
       where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null)
       and (not exists (select from projects other where other.id <> builds.project_id) or (
@@ -168,9 +169,9 @@ export async function readCancelled(
 
 /**
  * Ends builds that nobody works on and that will not start again: cancelled ones, and those without attempts left.
- * Returns how many.
+ * `running`: those that this platform works on, whatever their leases say. Returns how many.
  */
-export async function endAbandoned(db: Db): Promise<number> {
+export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise<number> {
   return await db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ id: BuildId }>`
       update builds set
@@ -182,6 +183,7 @@ export async function endAbandoned(db: Db): Promise<number> {
       where id in (
         select id from builds
         where ended_at is null and (lease_until is null or lease_until < lease_clock())
+          and id <> all(${running}::uuid[])
           and (cancel_requested_at is not null or lease_epoch >= ${takesMax})
         for update skip locked)
       returning id`.execute(tx);

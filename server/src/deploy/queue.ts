@@ -107,8 +107,8 @@ export class BuildQueue {
 
   async #turn(): Promise<void> {
     const { db } = this.#options;
-    if ((await endAbandoned(db)) > 0) this.#tidySoon();
     const ids = [...this.#running.keys()];
+    if ((await endAbandoned(db, ids)) > 0) this.#tidySoon();
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
     for (const { id, reason } of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled", reason));
     while (await this.#beginNext());

@@ -65,7 +65,8 @@ export class ReplicaEnds {
     const known = this.#of(replicaId);
     if (endOrder?.kind !== "wanted" || known.runs.size > 0) {
       const reason = endOrder?.reason ?? end.reason;
-      log.warn({ replicaId, appId, reason }, "a replica ended that was not to end");
+      if (endOrder?.kind === "reclaimed") log.info({ replicaId, appId }, "a replica has made way for a protected one");
+      else log.warn({ replicaId, appId, reason }, "a replica ended that was not to end");
       const about = { replicaId, appId, projectId: release.projectId, runId: null };
       const line = {
         ...about,

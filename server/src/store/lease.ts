@@ -167,8 +167,11 @@ export class Leases<Name extends LeasedTable> {
     let endMs = this.#clock.monotonicMs() + leaseMs - partMs;
     const leftMs = (): number => endMs - this.#clock.monotonicMs();
     while (leftMs() > 1) {
-      if (!(await this.#pause(Math.min(partMs, leftMs()), control.stopping))) return;
+      const dueMs = this.#clock.monotonicMs() + Math.min(partMs, leftMs());
+      if (!(await this.#pause(dueMs - this.#clock.monotonicMs(), control.stopping))) return;
       const askedMs = this.#clock.monotonicMs();
+      // A process that has stood still, with its work, asks once more: nobody may have taken the row meanwhile.
+      if (askedMs - dueMs > partMs / 2) endMs = Math.max(endMs, askedMs + partMs);
       try {
         // The database may take longer than the lease lasts; its answer is then useless.
         const isHeld = await withDeadline(this.#clock, Math.max(0, leftMs()), this.renew(lease));

@@ -90,6 +90,14 @@ export class AppNetworks {
     }
   }
 
+  /** Removes those without replicas, when nothing is going to start any more. */
+  async removeUnused(): Promise<void> {
+    for (const { Id } of await this.#listed()) {
+      // 403: something is connected to it.
+      await unlessStatus([403, 404], this.#options.engine.calls.getNetwork(Id).remove());
+    }
+  }
+
   /** The name of the network for such a replica. */
   nameOf({ appId, egressCidrs }: Owner): string {
     // No id of an app has a dot.

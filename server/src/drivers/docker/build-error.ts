@@ -60,7 +60,7 @@ function explain(failure: BuildFailure, { hasAuth, baseImage, headLines }: Build
 export function explainPull(image: string, reason: string, hasAuth: boolean): string {
   const name = image.replace(/@sha256:.*/, "");
   if (
-    /unauthorized|no basic auth credentials|authorization failed|access denied|insufficient_scope|forbidden|40[13]/i.test(
+    /unauthorized|no basic auth credentials|authorization failed|access denied|insufficient_scope|forbidden|(?<![.:\w])40[13](?!\w)/i.test(
       reason,
     )
   ) {
@@ -70,7 +70,7 @@ export function explainPull(image: string, reason: string, hasAuth: boolean): st
   if (/not found|manifest unknown|does not exist/i.test(reason)) {
     return `There is no base image ${name}: check its name and tag (baseImage, or FROM in the Dockerfile), and ${buildAgain}.`;
   }
-  return `The base image ${name} cannot be pulled from here (${shown(reason)}). Check its name; when its registry answers, ${buildAgain}.`;
+  return `The base image ${name} cannot be pulled from here (${shownEnd(reason)}). Check its name; when its registry answers, ${buildAgain}.`;
 }
 
 function explainApt(output: string, end: string): string {
@@ -94,6 +94,11 @@ function endOf(exitCode: number): string {
 function lastLine(output: string): string {
   const last = output.trimEnd().split("\n").at(-1) ?? "";
   return last === "" ? "" : ` Its last line: ${shown(last)}.`;
+}
+
+/** The cause stands last. */
+function shownEnd(text: string): string {
+  return text.length > shownMax ? `…${text.slice(-shownMax)}` : text;
 }
 
 function shown(text: string): string {

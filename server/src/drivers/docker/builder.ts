@@ -263,7 +263,11 @@ export class DockerBuilder implements Builder {
     }
     log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} Mb`);
     const ports = [...exposed.matchAll(/"(\d+)\/tcp"/g)].map(([, port]) => Number(port));
-    return plan.dockerfilePath !== null && ports.length === 1 ? (ports[0] ?? null) : null;
+    if (plan.dockerfilePath === null || ports.length === 0) return null;
+    const isOnly = ports.length === 1;
+    const said = `The image exposes port ${ports.join(", ")}. The app is called at its setting port${isOnly ? "; port 0 means the exposed one" : ""}.`;
+    log("code", "platform", said);
+    return isOnly ? (ports[0] ?? null) : null;
   }
 
   /** The name with digest at the operator's registry; null without one. */

@@ -188,9 +188,16 @@ export class DockerDriver implements Driver {
     await this.#watch;
     await this.#starts.settled();
     await Promise.all([...this.#containers.values()].map((container) => container.close()));
-    const { firewall } = this.#options;
-    if (firewall !== null && !this.#hasRunning()) await removeFirewall(firewall);
+    if (!this.#hasRunning()) await this.#removeTraces();
     this.#containers.clear();
+  }
+
+  async #removeTraces(): Promise<void> {
+    const { firewall, log } = this.#options;
+    if (firewall !== null) await removeFirewall(firewall);
+    await this.#networks.removeUnused().catch((error: unknown) => {
+      log.warn({ reason: (error as Error).message }, "networks of apps could not be removed");
+    });
   }
 
   async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {

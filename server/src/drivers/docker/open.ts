@@ -131,7 +131,7 @@ async function connect(host: string): Promise<Engine> {
   }
   return connectEngine(socketPath).catch((error: unknown) => {
     throw new CannotStart(
-      `The driver is docker (SLIPWAY_DRIVER), but no Docker engine answers at ${socketPath} (${codeOf(error)}). Start it (systemctl start docker), let the platform's user use it (group docker), or set SLIPWAY_DOCKER_HOST.`,
+      `The driver is docker (SLIPWAY_DRIVER, or the file driver of the data folder), but no Docker engine answers at ${socketPath} (${codeOf(error)}). Start it (systemctl start docker), let the platform's user use it (group docker), or set SLIPWAY_DOCKER_HOST.`,
       { cause: error },
     );
   });

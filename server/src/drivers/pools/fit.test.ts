@@ -58,3 +58,16 @@ test("a refusal names each size once, the largest first, and how many others the
     "64 cores and 1 GB, or 32 cores and 2 GB, or 21.333 cores and 4 GB, or 1 other size",
   );
 });
+
+test("a refusal is of what was asked, where the rest is not known yet", () => {
+  const pools = [pool({ cards: 1, cores: 2, memoryGb: 4 })];
+  const most = "but the platform has at most 1 GPU, 2 cores and 4 GB in one place. Request less: cpu, memory, gpuCount";
+  assert.ok(whyNever(pools, { memory: 10 })?.startsWith(`A replica of the app needs 10 GB, ${most}`));
+  assert.ok(
+    whyNever(pools, { memory: 10, cpu: 1 })?.startsWith(`A replica of the app needs 1 cores and 10 GB, ${most}`),
+  );
+  assert.match(
+    whyNever(pools, { region: "us-1" }) ?? "",
+    /^The app requests region us-1, but the platform has only any provider eu-1 \(protected\)\./,
+  );
+});

@@ -39,14 +39,16 @@ export function whyNever(pools: readonly Pool[], settings: PartialWish, advised:
   if (withType.length === 0) return missingCompute(types, present, advised);
   const allowed = withType.filter((pool) => isAllowed(pool, first));
   const isGpu = types.some((type) => type !== "CPU");
-  if (allowed.length === 0) return whyNotThere(withType, { ...first, types, advised });
-  const asked = sizeText({
-    cores: rounded(first.cpuCores),
-    memoryGb: rounded(first.memoryGb),
-    gpus: isGpu ? first.gpuCount : null,
-  });
+  const known = settings.compute === undefined ? [] : types;
+  if (allowed.length === 0) return whyNotThere(withType, { ...first, types: known, advised });
+  const asked = [
+    ...(isGpu && first.gpuCount > 0 ? [`${first.gpuCount} GPU${first.gpuCount === 1 ? "" : "s"}`] : []),
+    ...(settings.cpu === undefined ? [] : [`${rounded(settings.cpu)} cores`]),
+    ...(settings.memory === undefined ? [] : [`${rounded(settings.memory)} GB`]),
+  ].join(", ");
   const fields = isGpu ? "cpu, memory, gpuCount" : "cpu, memory";
-  return `A replica of the app needs ${asked} on ${types.join(" or ")}, but the platform has at most ${largestOf(allowed, isGpu ? types : null)} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
+  const on = known.length === 0 ? "" : ` on ${known.join(" or ")}`;
+  return `A replica of the app needs ${asked.replace(/, (?=[^,]*$)/, " and ")}${on}, but the platform has at most ${largestOf(allowed, isGpu ? types : null)} in one place. Request less: ${fields}${howToChange(advised)}, or hardware in the TOML file.`;
 }
 
 /** The most cores and GB that a replica can ask for and have there, whatever is in use. */
@@ -88,7 +90,8 @@ function whyNotThere(
     ...(tier === "protected" ? ["computeTier protected"] : []),
   ];
   const there = pools.map((pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`);
-  return `The app requests compute ${types.join(" or ")} with ${where.join(", ")}, but the platform has it only with ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
+  const asked = types.length === 0 ? where.join(", ") : `compute ${types.join(" or ")} with ${where.join(", ")}`;
+  return `The app requests ${asked}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;
 }
 
 type Size = { readonly cores: number; readonly memoryGb: number; readonly gpus: number | null };

@@ -103,7 +103,7 @@ describe("an app that fits nowhere learns what would fit", () => {
     );
     assert.match(
       whyNever(pools, { compute: ["CPU"], cpu: 48 }) ?? "",
-      /needs 48 cores and 0 GB on CPU, .* at most 16 cores and 64 GB/,
+      /needs 48 cores on CPU, .* at most 16 cores and 64 GB/,
     );
     assert.match(
       whyNever(pools, { compute: ["CPU"], computeTier: "protected" }) ?? "",
