@@ -5,13 +5,15 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import Docker from "dockerode";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { DockerArtifact } from "#drivers/docker/artifact.ts";
 import { labels } from "#drivers/docker/container-spec.ts";
 import { findClient } from "#drivers/docker/docker-client.ts";
 import { toolEnvironment } from "#test/support/build-queue.ts";
+import { cleanLast } from "#test/support/clean-last.ts";
 import { baseImage, makeBase, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
-import { runDocker, type Engine } from "#test/support/dockerd.ts";
+import { runDocker, startEngine, type Engine } from "#test/support/dockerd.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { imageBuilds } from "#test/support/image-builds.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
@@ -305,4 +307,34 @@ test("a collection keeps what releases and builds need", { skip }, async (t) => 
     images.map((image) => isThere(image)),
     [true, false, true, false],
   );
+});
+
+test("results of steps are kept up to the allowed size", { skip }, async (t) => {
+  const folder = temporaryFolder(t, "engine");
+  const file = join(folder, "image.tar");
+  runDocker(await openEngine(), "save", "--output", file, baseImage);
+  // Whoever removes such results does so for the whole engine.
+  const engine = await startEngine(join(folder, "e"), { isLocal: true });
+  cleanLast(t, () => engine.stop());
+  runDocker(engine, "load", "--input", file);
+  const bytesMax = 30_000_000;
+  const builds = imageBuilds(t, engine, { cache: { bytesMax, hoursMax: 1000 } });
+  const bytesKept = async (): Promise<number> => {
+    const { BuildCache } = (await new Docker({ socketPath: engine.socketPath }).df()) as {
+      readonly BuildCache: readonly { readonly Size: number; readonly Shared: boolean }[];
+    };
+    return BuildCache.reduce((sum, { Size, Shared }) => sum + (Shared ? 0 : Size), 0);
+  };
+  const sizes: number[] = [];
+  for (const name of ["one", "two", "three"]) {
+    const text = `FROM ${baseImage}\nRUN echo ${name}; head -c 20000000 /dev/urandom > /kept\nCMD ["true"]\n`;
+    const own = { runtime: "custom", dockerfilePath: "Dockerfile" } as const;
+    await builds.builder.remove(await builds.build({ Dockerfile: text }, { plan: own }));
+    sizes.push(await bytesKept());
+    await builds.builder.collect(() => Promise.resolve({ artifacts: [], building: [] }));
+    sizes.push(await bytesKept());
+  }
+  assert.ok((sizes[0] ?? 0) > 20_000_000 && sizes[1] === sizes[0], sizes.join());
+  assert.ok((sizes[2] ?? 0) > bytesMax && (sizes[3] ?? bytesMax) <= bytesMax, sizes.join());
+  assert.ok((sizes[4] ?? 0) > bytesMax && (sizes[5] ?? bytesMax) <= bytesMax, sizes.join());
 });

@@ -5,10 +5,15 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
+import { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import type { Driver, ReplicaSpec } from "#drivers/driver.ts";
 import { labels } from "#drivers/docker/container-spec.ts";
+import { systemClock } from "#lib/clock.ts";
+import { silentLog } from "#lib/log.ts";
+import { Secret } from "#lib/secret.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
-import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
+import { baseImage, makeBase, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
 import { DockerFixture } from "#test/support/docker-fixture.ts";
 import { runDocker, startEngine } from "#test/support/dockerd.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
@@ -121,6 +126,72 @@ test("nothing starts while the rules of apps' networks cannot be set", { skip },
     /^StartRefused: The rules for what the app may reach could not be set/,
   );
   assert.deepEqual(await fixture.remains(), []);
+});
+
+test(
+  "a container that writes more than it may is ended, and one that starts processes gets no more",
+  { skip },
+  async (t) => {
+    const fixture = await DockerFixture.open();
+    cleanLast(t, () => fixture.close());
+    const { dataDir, storageDir } = fixture;
+    const limits = { replicaBytes: 30e6, storageBytes: null, reserveBytes: 1 };
+    const reserve = new DiskReserve(dataDir);
+    const common = { isUserOwned: false, clock: systemClock, log: silentLog };
+    const disk = new DiskWatch({ dataDir, storageDir, limits, reserve, ...common });
+    await disk.open();
+    cleanLast(t, () => disk.close());
+    const driver = fixture.driver({ disk });
+    cleanLast(t, () => driver.close());
+    const sink = new DriverSink();
+    await driver.open(sink);
+    const end = async (code: string, memoryGb: number): Promise<{ reason: string; texts: string[] }> => {
+      const spec = fixture.python(code, { memoryGb });
+      await driver.start(spec, live);
+      const { reason } = await sink.told("exited", spec.replicaId);
+      await driver.forget(spec.replicaId);
+      return { reason, texts: sink.texts(spec.replicaId) };
+    };
+    const fills = `import time
+with open("/tmp/much", "wb") as file:
+    for _ in range(60): file.write(bytes(1_000_000))
+time.sleep(600)`;
+    assert.match((await end(fills, 0.25)).reason, /more than its limit of 30 MB \(SLIPWAY_REPLICA_DISK_GB\)/);
+    const forks = `import os, signal, sys
+children = []
+try:
+    while len(children) < 5000:
+        child = os.fork()
+        if child == 0: signal.pause()
+        children.append(child)
+except BlockingIOError: pass
+print(len(children), flush=True)
+for child in children: os.kill(child, signal.SIGKILL)
+sys.exit(3)`;
+    const { texts, reason } = await end(forks, 4);
+    const started = Number(texts[0]);
+    assert.ok(started > 4000 && started < 4096, `${texts.join()}; ${reason}`);
+  },
+);
+
+test("an image that somebody has removed comes back from the operator's registry", { skip }, async (t) => {
+  const engine = await openEngine();
+  const { host, username, password, push } = await openRegistry(t);
+  const base = makeBase(t, engine, "pushed");
+  const image = runDocker(engine, "image", "inspect", "--format={{.Id}}", base);
+  const reference = push(engine, base, "apps:one");
+  const auth = new Secret(`${username}:${password}`);
+  const stage = await openStage(t, { registry: { name: `${host}/apps`, auth } });
+  runDocker(engine, "image", "rm", "--force", image);
+  const spec = { ...stage.fixture.spec({ kind: "serves" }), artifact: stage.fixture.artifact({ image, reference }) };
+  await stage.driver.start(spec, live);
+  assert.notEqual((await stage.sink.told("started", spec.replicaId)).address, null);
+  await stage.driver.stop(spec.replicaId, { graceMs: 0 });
+  await stage.driver.forget(spec.replicaId);
+  assert.deepEqual(await stage.fixture.remains(), []);
+  runDocker(engine, "image", "rm", "--force", image);
+  const artifact = stage.fixture.artifact({ image });
+  await assert.rejects(stage.driver.start({ ...spec, artifact }, live), /The image of the build is no longer/);
 });
 
 test("another installation on the engine is left alone", { skip }, async (t) => {

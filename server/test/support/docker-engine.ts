@@ -64,7 +64,7 @@ export function makeBase(t: WithAfter, engine: Engine, text: string): string {
   } finally {
     runDocker(engine, "rm", "--force", id);
   }
-  cleanLast(t, () => void runDocker(engine, "rmi", name));
+  cleanLast(t, () => void runDocker(engine, "image", "rm", "--force", name));
   return name;
 }
 

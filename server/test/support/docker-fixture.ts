@@ -7,7 +7,9 @@ import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts"
 import { installationOf, type Firewall } from "#drivers/app-firewall.ts";
 import { bridges } from "#drivers/docker/app-networks.ts";
 import { containerName } from "#drivers/docker/container-spec.ts";
+import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { keyedNames } from "#drivers/docker/keyed-names.ts";
+import type { ImageRegistry } from "#drivers/docker/pull-image.ts";
 import { DockerDriver } from "#drivers/docker/driver.ts";
 import { connectEngine, type Engine } from "#drivers/docker/engine.ts";
 import { projectUser } from "#drivers/project-user.ts";
@@ -47,17 +49,24 @@ export class DockerFixture implements ConformanceFixture {
   readonly #engine: Engine;
   readonly #at: TestEngine;
   readonly #image: string;
+  readonly #registry: ImageRegistry | null;
   readonly #firewall: Firewall | null;
   #files = 0;
 
   /** `engine`: instead of the one of the test run. */
   static async open(
-    given: { readonly firewall?: AppRules; readonly engine?: TestEngine } = {},
+    given: { readonly firewall?: AppRules; readonly engine?: TestEngine; readonly registry?: ImageRegistry } = {},
   ): Promise<DockerFixture> {
     const at = given.engine ?? (await openEngine());
     const engine = await connectEngine(at.socketPath);
     const { Id } = await engine.calls.getImage(baseImage).inspect();
-    return new DockerFixture({ engine, at, image: Id, rules: given.firewall ?? null });
+    return new DockerFixture({
+      engine,
+      at,
+      image: Id,
+      rules: given.firewall ?? null,
+      registry: given.registry ?? null,
+    });
   }
 
   readonly #key = randomBytes(32);
@@ -67,10 +76,12 @@ export class DockerFixture implements ConformanceFixture {
     readonly at: TestEngine;
     readonly image: string;
     readonly rules: AppRules | null;
+    readonly registry: ImageRegistry | null;
   }) {
     this.#engine = given.engine;
     this.#at = given.at;
     this.#image = given.image;
+    this.#registry = given.registry;
     this.dataDir = makeFolder("containers");
     const installation = installationOf(this.dataDir);
     this.#firewall =
@@ -84,19 +95,20 @@ export class DockerFixture implements ConformanceFixture {
     return join(this.dataDir, "storage");
   }
 
-  driver(): Driver {
+  driver({ disk }: { readonly disk?: DiskWatch } = {}): Driver {
     return new DockerDriver({
+      ...(disk === undefined ? {} : { disk }),
       ...{ instanceId: this.instanceId, engine: this.#engine, installation: installationOf(this.dataDir) },
       names: keyedNames(this.#key),
       ...{ containersDir: join(this.dataDir, "containers"), storageDir: this.storageDir },
       // An earlier process of the platform knew what apps may reach.
       firewall: this.#firewall && { ...this.#firewall, egress: new Map() },
       ...{ placement: widePlacement(), clock: systemClock, log: silentLog },
-      runtimes: { v1: tracedRuntime, v2: "not-there" },
+      ...{ runtimes: { v1: tracedRuntime, v2: "not-there" }, registry: this.#registry },
     });
   }
 
-  artifact(given: { readonly image?: string } = {}): Artifact {
+  artifact(given: { readonly image?: string; readonly reference?: string } = {}): Artifact {
     const user = projectUser("p-0123abcd" as ProjectId);
     return {
       kind: "docker",

@@ -37,6 +37,8 @@ const removed: ExitSummary = {
   ...{ exitCode: null, signal: null, isExternal: true },
   reason: "The replica's container was removed from outside the platform.",
 };
+const stopped =
+  "The replica's container was stopped from outside the platform: with its engine, or by somebody who may use that.";
 const restarted = "The replica's container was restarted from outside the platform.";
 const goneStatuses = [404, 409];
 /** How much later than a container's end the engine may tell that it has sent a signal, or end itself. */
@@ -253,7 +255,10 @@ export class Container {
       await this.#options.clock.sleep(tellingMs);
     }
     if (this.#isClosed) return;
-    this.#end({ ...summary, isExternal: this.#isExternal(at) }, at);
+    const isExternal = this.#isExternal(at);
+    // Many apps end in order when they are asked to, which would look like their own decision.
+    const isAsked = isExternal && this.#endReason === null && summary.signal === null;
+    this.#end({ ...summary, ...(isAsked ? { reason: stopped } : {}), isExternal }, at);
   }
 
   /** An engine that ends takes its containers with it, and sends no events meanwhile. */

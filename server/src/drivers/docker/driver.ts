@@ -2,8 +2,6 @@
 // of the platform has to know.
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
 import type { ContainerInfo } from "dockerode";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
@@ -35,8 +33,10 @@ import { dockerArtifact } from "./artifact.ts";
 import { Container } from "./container.ts";
 import { ContainerFile } from "./container-file.ts";
 import { containerSpec, labels, recordInLabels, type ContainerRecord } from "./container-spec.ts";
-import { engineStatus, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
+import { engineStatus, isUnreachable, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
+import { followEvents } from "./engine-events.ts";
 import type { KeyedNames } from "./keyed-names.ts";
+import { withImage, type ImageRegistry } from "./pull-image.ts";
 import { startRefusal } from "./start-refusal.ts";
 import { measureContainers } from "./usage.ts";
 
@@ -55,6 +55,8 @@ export type DockerDriverOptions = {
   /** Ends replicas that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;
   readonly placement: Placement;
+  /** Null: images are only in the engine. */
+  readonly registry: ImageRegistry | null;
   /** The OCI runtimes for containerRuntime. */
   readonly runtimes: Omit<ContainerRuntimes, "present">;
   readonly clock: Clock;
@@ -65,7 +67,6 @@ export type DockerDriverOptions = {
 const lookEveryMs = 1000;
 /** How often all containers are compared with the engine's list, in case an event was lost. */
 const compareEveryMs = 30_000;
-const eventsBeforeSeconds = 10;
 const rulesEveryMs = 10_000;
 const watching: RetryPolicy = { firstMs: 200, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
 
@@ -82,7 +83,6 @@ export class DockerDriver implements Driver {
   readonly #loops: readonly Loop[];
   readonly #closing = new AbortController();
   #runtimes: ContainerRuntimes;
-  #events: Readable | null = null;
   #watchedSinceMs = Number.POSITIVE_INFINITY;
   #watch: Promise<unknown> = Promise.resolve();
   #sink: ReplicaSink | null = null;
@@ -183,7 +183,6 @@ export class DockerDriver implements Driver {
 
   async close(): Promise<void> {
     this.#closing.abort(new Error("the driver was closed"));
-    this.#events?.destroy();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#watch;
     await this.#starts.settled();
@@ -217,7 +216,8 @@ export class DockerDriver implements Driver {
       if (spec.containerRuntime !== null) await this.#lookForRuntimes();
       const missing = whyNoRuntime(this.#runtimes, spec.containerRuntime);
       if (missing !== null) throw new StartRefused(missing);
-      const containerId = await this.#create(spec);
+      const artifact = dockerArtifact(spec.artifact);
+      const containerId = await withImage(() => this.#create(spec), { ...this.#options, artifact, signal });
       const calls = engine.calls.getContainer(containerId);
       const record = recordInLabels((await calls.inspect()).Config.Labels);
       assert(record !== null, "a container of the platform has its labels");
@@ -290,7 +290,10 @@ export class DockerDriver implements Driver {
       onEnded: () => this.placement.release(replicaId),
       watchedSinceMs: () => this.#watchedSinceMs,
       file: new ContainerFile(join(containersDir, replicaId)),
-      onFault: (error) => log.error({ err: error, replicaId }, "could not look at a container"),
+      onFault: (error) => {
+        // The loss of the events tells that the engine is down, once and not for each look.
+        if (!isUnreachable(error)) log.error({ err: error, replicaId }, "could not look at a container");
+      },
     });
   }
 
@@ -317,31 +320,14 @@ export class DockerDriver implements Driver {
   }
 
   async #watchEvents(): Promise<void> {
-    const { engine, clock } = this.#options;
-    const filters = { event: ["die", "destroy", "kill"], label: [`${labels.instance}=${this.instanceId}`] };
-    // With what the engine has just done to those that are about to end.
-    const since = Math.floor(clock.now() / 1000) - eventsBeforeSeconds;
-    const events = (await engine.streams.getEvents({ filters, since })) as unknown as Readable;
-    this.#events = events;
-    this.#watchedSinceMs = clock.now();
-    const ended = Promise.withResolvers<void>();
-    const lines = createInterface({ input: events }).on("line", (line) => this.#lookAt(line));
-    lines.once("close", () => {
-      this.#watchedSinceMs = Number.POSITIVE_INFINITY;
-      ended.resolve();
-    });
-    // A broken connection ends the lines too.
-    lines.on("error", () => undefined);
-    events.on("error", () => undefined).once("close", () => lines.close());
-    if (this.#closing.signal.aborted) events.destroy();
-    try {
+    const { engine, instanceId, clock } = this.#options;
+    await followEvents(engine, {
+      ...{ instanceId, clock, signal: this.#closing.signal },
+      onEvent: (event) => this.#lookAt(event),
+      onFollowed: (sinceMs) => (this.#watchedSinceMs = sinceMs),
       // Whatever happened before.
-      await this.#compare();
-      await ended.promise;
-    } finally {
-      events.destroy();
-    }
-    if (!this.#closing.signal.aborted) throw new Error("the engine ended its events");
+      onBegin: () => this.#compare(),
+    });
   }
 
   /** `event`: JSON that contains the id of a container. */

@@ -82,6 +82,11 @@ export function engineStatus(error: unknown): number | null {
   return typeof status === "number" ? status : null;
 }
 
+/** True when there was no answer at all, as while the engine is down. */
+export function isUnreachable(error: unknown): boolean {
+  return engineStatus(error) === null && typeof (error as NodeJS.ErrnoException).code === "string";
+}
+
 /** Ignores the engine's refusals with one of these statuses, such as 404 when something is already gone. */
 export async function unlessStatus<Answer>(
   statuses: readonly number[],

@@ -34,6 +34,7 @@ export const prelude = `set -e
 umask 022
 export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 [ ! -f /run/secrets/${buildSecrets.variables} ] || . /run/secrets/${buildSecrets.variables}
+apt_get() { apt-get -o Acquire::Retries=3 "$@"; }
 `;
 
 /** Gives what a step has made for the app to its user. A later step would store changed files a second time. */
@@ -64,8 +65,8 @@ find_python() {
   done
   python=; return 1
 }
-lists() { command -v apt-get >/dev/null && { [ -n "$updated" ] || { updated=1; apt-get update -qq; }; } && [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
-add() { echo "Installing $*"; apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
+lists() { command -v apt-get >/dev/null && { [ -n "$updated" ] || { updated=1; apt_get update -qq; }; } && [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
+add() { echo "Installing $*"; apt_get install -y -qq --no-install-recommends "$@" >/dev/null; }
 origin=image
 find_python $asked || {
   origin=added
@@ -105,8 +106,8 @@ const replacement = `    for minor in 8 9 10 11 12 13 14 15; do
 export function aptScript({ aptPackages, baseImage }: BuildPlan): string {
   const names = aptPackages.map((name) => shellQuoted(name.replace("==", "=")));
   return `${prelude}command -v apt-get >/dev/null || ${problem(`The base image ${baseImage} has no apt-get, so what is below dependencies.apt cannot be installed. Remove it, or choose a base image that is a Debian or Ubuntu (baseImage).`)}
-apt-get update -qq
-apt-get install -y --no-install-recommends -- ${names.join(" ")}
+apt_get update -qq
+apt_get install -y --no-install-recommends -- ${names.join(" ")}
 `;
 }
 

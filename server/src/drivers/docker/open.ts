@@ -64,7 +64,7 @@ export async function openDockerDriver(
   const names = openKeyedNames(join(config.dataDir, "docker.key"));
   const driver = new DockerDriver({
     ...{ instanceId, names, engine, installation, containersDir, storageDir, firewall, disk, placement, clock, log },
-    runtimes: config.docker.runtimes,
+    ...{ runtimes: config.docker.runtimes, registry: config.docker.registry },
   });
   const { toolEnvironment, buildTimeoutSeconds, docker } = config;
   const builder = new DockerBuilder({

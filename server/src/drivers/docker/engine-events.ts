@@ -1,0 +1,51 @@
+// Follows what the engine tells of the containers of one instance.
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import type { Clock } from "#lib/clock.ts";
+import { labels } from "./container-spec.ts";
+import type { Engine } from "./engine.ts";
+
+type Given = {
+  readonly instanceId: string;
+  readonly clock: Clock;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+  /** Takes one event: JSON that contains the id of a container. */
+  readonly onEvent: (event: string) => void;
+  /** Tells since when events are followed, since the epoch; infinite when they no longer are. */
+  readonly onFollowed: (sinceMs: number) => void;
+  /** Called once events are followed. */
+  readonly onBegin: () => Promise<void>;
+};
+
+const beforeSeconds = 10;
+
+/** Resolves when the signal is aborted; rejects when the engine ends its events. */
+export async function followEvents({ streams }: Pick<Engine, "streams">, given: Given): Promise<void> {
+  const { instanceId, clock, signal, onEvent, onFollowed, onBegin } = given;
+  const filters = { event: ["die", "destroy", "kill"], label: [`${labels.instance}=${instanceId}`] };
+  // With what the engine has just done to those that are about to end.
+  const since = Math.floor(clock.now() / 1000) - beforeSeconds;
+  const events = (await streams.getEvents({ filters, since })) as unknown as Readable;
+  onFollowed(clock.now());
+  const ended = Promise.withResolvers<void>();
+  const lines = createInterface({ input: events }).on("line", onEvent);
+  lines.once("close", () => {
+    onFollowed(Number.POSITIVE_INFINITY);
+    ended.resolve();
+  });
+  // A broken connection ends the lines too.
+  lines.on("error", () => undefined);
+  events.on("error", () => undefined).once("close", () => lines.close());
+  const stop = (): unknown => events.destroy();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    await onBegin();
+    await ended.promise;
+  } finally {
+    signal.removeEventListener("abort", stop);
+    stop();
+  }
+  if (!signal.aborted) throw new Error("the engine ended its events");
+}
