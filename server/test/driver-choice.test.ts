@@ -39,7 +39,7 @@ test("a new installation begins with docker where an engine answers, and keeps i
   assert.match(platform.output(), /apps run in containers/);
   await assert.rejects(
     restarted(platform, nowhere),
-    /The driver is docker \(SLIPWAY_DRIVER\), but no Docker engine answers at \/nowhere\/docker\.sock \(ENOENT\)/,
+    /The driver is docker \(SLIPWAY_DRIVER, or the file driver of the data folder\), but no Docker engine answers at \/nowhere\/docker\.sock \(ENOENT\)/,
   );
   assert.match(
     await restarted(platform, { SLIPWAY_DRIVER: "process" }),
