@@ -167,8 +167,9 @@ export class Leases<Name extends LeasedTable> {
     let endMs = this.#clock.monotonicMs() + leaseMs - partMs;
     const leftMs = (): number => endMs - this.#clock.monotonicMs();
     while (leftMs() > 1) {
-      const dueMs = this.#clock.monotonicMs() + Math.min(partMs, leftMs());
-      if (!(await this.#pause(dueMs - this.#clock.monotonicMs(), control.stopping))) return;
+      const pauseMs = Math.min(partMs, leftMs());
+      const dueMs = this.#clock.monotonicMs() + pauseMs;
+      if (!(await this.#pause(pauseMs, control.stopping))) return;
       const askedMs = this.#clock.monotonicMs();
       // A process that has stood still, with its work, asks once more: nobody may have taken the row meanwhile.
       if (askedMs - dueMs > partMs / 2) endMs = Math.max(endMs, askedMs + partMs);

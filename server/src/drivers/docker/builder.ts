@@ -15,7 +15,6 @@ import { runCommand, type CommandEnd } from "#lib/command.ts";
 import { projectIdOf, type ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import type { Secret } from "#lib/secret.ts";
 import { dockerArtifact, type DockerArtifact } from "./artifact.ts";
 import { checkDigests, digestNotPlain } from "./base-images.ts";
 import { explainBuildFailure } from "./build-error.ts";
@@ -27,6 +26,7 @@ import { addressFetched, headLinesOf } from "./dockerfile-check.ts";
 import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
 import type { Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
+import type { ImageRegistry } from "./pull-image.ts";
 import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
 
 export type DockerBuilderOptions = {
@@ -45,7 +45,7 @@ export type DockerBuilderOptions = {
   readonly userOf: (projectId: ProjectId) => number;
   readonly buildTimeoutMs: number;
   /** Where images are pushed, with the operator's credentials; null: they stay in the engine. */
-  readonly registry: { readonly name: string; readonly auth: Secret | null } | null;
+  readonly registry: ImageRegistry | null;
   /** What the engine may keep of earlier steps. */
   readonly cache: { readonly bytesMax: number; readonly hoursMax: number };
   /** Of each step; null: this machine's cgroups cannot be set. */

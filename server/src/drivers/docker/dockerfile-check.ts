@@ -102,9 +102,9 @@ function withoutSigns(line: string): string {
 function isUnusualAdd(line: string): boolean {
   const [, rest] = addForm.exec(line) ?? [];
   if (rest === undefined) return false;
-  const words = rest.replace(flagsForm, "").trim();
-  const flags = rest.slice(0, rest.length - rest.replace(flagsForm, "").length);
+  const [flags = ""] = flagsForm.exec(rest) ?? [];
   if (flags.includes("://")) return true;
+  const words = rest.slice(flags.length).trim();
   const list = words.startsWith("[") ? listOf(words) : null;
   return list === null ? unusual.test(words) : list.some((word) => unusual.test(word));
 }

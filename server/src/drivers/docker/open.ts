@@ -8,7 +8,6 @@ import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
 import { projectUser } from "#drivers/project-user.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
-import type { Secret } from "#lib/secret.ts";
 import { buildLimits } from "#drivers/process/cgroup.ts";
 import { bridges, defaultBridge } from "./app-networks.ts";
 import { DockerBuilder } from "./builder.ts";
@@ -16,6 +15,7 @@ import { findClient } from "./docker-client.ts";
 import { DockerDriver } from "./driver.ts";
 import { connectEngine, type Engine } from "./engine.ts";
 import { openKeyedNames } from "./keyed-names.ts";
+import type { ImageRegistry } from "./pull-image.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 
@@ -31,7 +31,7 @@ export type DockerDriverConfig = DiskConfig &
       /** The engine's socket, `unix:///…`. */
       readonly host: string;
       /** Where images are pushed; null: they stay in the engine. */
-      readonly registry: { readonly name: string; readonly auth: Secret | null } | null;
+      readonly registry: ImageRegistry | null;
       readonly cacheBytes: number;
       /** The OCI runtimes for containerRuntime. */
       readonly runtimes: { readonly v1: string; readonly v2: string };
