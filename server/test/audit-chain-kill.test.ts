@@ -2,29 +2,15 @@
 // are there together or not at all, and the chain is whole.
 import assert from "node:assert/strict";
 import { createPublicKey, type JsonWebKey } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { test, type TestContext } from "node:test";
-import { Client } from "pg";
+import { test } from "node:test";
+import type { Client } from "pg";
 import { verifyExport } from "@slipway/cli/src/verify/verify-export.ts";
-import { clusterPaths, embeddedUser } from "#store/postgres/postgres-cluster.ts";
 import { partsOf } from "./audit-chain-stage.ts";
+import { clientOf, killServer } from "./support/embedded-processes.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 
 const changesAtOnce = 4;
-
-/** A connection of the test's own to the platform's embedded database. */
-async function connect(t: TestContext, { dataDir }: PlatformProcess): Promise<Client> {
-  const { passwordFile, socketFolder } = clusterPaths(join(dataDir, "postgres"));
-  const password = await readFile(passwordFile, "utf8");
-  const client = new Client({ host: socketFolder, user: embeddedUser, database: "slipway", password: password.trim() });
-  // It is cut off when the database is killed.
-  client.on("error", () => undefined);
-  await client.connect();
-  t.after(() => client.end().catch(() => undefined));
-  return client;
-}
 
 /** Begins changes that have written everything and wait for their commit, which `holder` keeps from them. */
 async function changesBeforeCommit(platform: PlatformProcess, holder: Client, names: readonly string[]): Promise<void> {
@@ -74,14 +60,14 @@ test("a kill between insert and commit leaves a change and its entry, or neither
   const platform = await startPlatform(t, { SLIPWAY_DRAIN_SECONDS: "0" });
   for (const [round, isDatabaseKilled] of [true, false, false].entries()) {
     const names = Array.from({ length: changesAtOnce }, (_, index) => `made-${round}-${index}`);
-    const holder = await connect(t, platform);
+    const holder = clientOf(platform.dataDir, "holder");
+    t.after(() => holder.end().catch(() => undefined));
+    await holder.connect();
     await changesBeforeCommit(platform, holder, names);
-    const pidFile = join(clusterPaths(join(platform.dataDir, "postgres")).dataFolder, "postmaster.pid");
-    const databasePid = Number((await readFile(pidFile, "utf8")).split("\n")[0]);
     // Where the database goes on, the commits and the kill run against each other.
     const released = isDatabaseKilled ? null : holder.query("commit").catch(() => null);
     const ended = platform.end("SIGKILL");
-    if (isDatabaseKilled) process.kill(databasePid, "SIGKILL");
+    if (isDatabaseKilled) killServer(platform.dataDir);
     await Promise.all([released, ended]);
     await platform.restart();
     const { made, told } = await found(platform, names);

@@ -14,15 +14,21 @@ export function serverPid(dataDir: string): number {
 
 /** Suspends the server and its children (SIGSTOP), as on a stalled machine; the result resumes them. */
 export function freezeServer(dataDir: string): () => void {
-  const server = serverPid(dataDir);
-  const pids = [server];
-  process.kill(server, "SIGSTOP");
-  for (const pid of childrenOf(server)) {
-    if (signal(pid, "SIGSTOP")) pids.push(pid);
-  }
+  const pids = suspended(dataDir);
   return () => {
     for (const pid of pids) signal(pid, "SIGCONT");
   };
+}
+
+/** As a loss of power: none of them sees the end of another one, which would give it the other one's locks. */
+export function killServer(dataDir: string): void {
+  for (const pid of suspended(dataDir)) signal(pid, "SIGKILL");
+}
+
+function suspended(dataDir: string): number[] {
+  const server = serverPid(dataDir);
+  process.kill(server, "SIGSTOP");
+  return [server, ...childrenOf(server).filter((pid) => signal(pid, "SIGSTOP"))];
 }
 
 /** A connection as the superuser. */
@@ -37,7 +43,7 @@ export function clientOf(dataDir: string, name: string): Client {
   return client;
 }
 
-function signal(pid: number, name: "SIGSTOP" | "SIGCONT"): boolean {
+function signal(pid: number, name: "SIGSTOP" | "SIGCONT" | "SIGKILL"): boolean {
   try {
     return process.kill(pid, name);
   } catch {

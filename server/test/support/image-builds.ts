@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Docker from "dockerode";
-import type { BuildPlan } from "#drivers/builder.ts";
+import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { dockerArtifact, type DockerArtifact } from "#drivers/docker/artifact.ts";
 import { DockerBuilder, type DockerBuilderOptions } from "#drivers/docker/builder.ts";
 import { keyedNames } from "#drivers/docker/keyed-names.ts";
@@ -77,7 +77,12 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
       const log = (...parts: readonly [string, string, string]): void => void lines.push(parts.join(" "));
       const registryAuth = (): Promise<Secret | null> => Promise.resolve(auth === undefined ? null : new Secret(auth));
       const given = buildPlan({ appId, pythonVersion: "3.11", ...plan });
-      return dockerArtifact(await builder.build(given, { sourceDir, log, signal, registryAuth }));
+      const built = builder.build(given, { sourceDir, log, signal, registryAuth }).catch((error: unknown) => {
+        // Only the log says what a step that failed by surprise has seen.
+        if (error instanceof BuildFailed) error.stack += `\n${lines.join("\n")}`;
+        throw error;
+      });
+      return dockerArtifact(await built);
     },
   };
 }
