@@ -2,7 +2,7 @@
 // `platform.ts`. docs/guides/monitoring.md explains them to operators.
 import type { BuildQueue } from "#deploy/queue.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
-import type { Placement } from "#drivers/pools/placement.ts";
+import type { Driver } from "#drivers/driver.ts";
 import type { Gpu } from "#drivers/pools/pool.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -31,7 +31,7 @@ export type MeasuredParts = {
   readonly records: CallRecords;
   readonly webhooks: Webhooks;
   readonly disk: SharedDisk;
-  readonly placement: Placement;
+  readonly driver: Pick<Driver, "outage" | "placement">;
   readonly replicaUses: () => Promise<ReplicaUses>;
   readonly counts: DatabaseCounts;
   readonly health: Health;
@@ -66,6 +66,10 @@ function addMetrics(metrics: Metrics, parts: Parts): void {
   const { health } = parts;
   metrics.gauge("slipway_ready", "1 while calls and runs are accepted, as /readyz says.", async () =>
     (await health.notReady()) === null ? 1 : 0,
+  );
+  const { driver } = parts;
+  metrics.gauge("slipway_driver_up", "1 while what runs replicas, such as the Docker engine, answers.", () =>
+    driver.outage() === null ? 1 : 0,
   );
   addCalls(metrics, parts);
   addReplicas(metrics, parts);
@@ -138,7 +142,8 @@ function addReplicas(metrics: Metrics, { scheduler }: Parts): void {
   );
 }
 
-function addReplicaUse(metrics: Metrics, { placement, replicaUses }: Parts): void {
+function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
+  const { placement } = driver;
   metrics.gauge("slipway_gpus", "GPUs by pool, compute type and state; lost: one that does not answer.", () => {
     const claimed = new Set([...placement.claims.values()].flatMap(({ gpus }) => gpus));
     const all = placement.pools.flatMap(({ name: pool, gpus }) => gpus.map((gpu) => ({ ...gpu, pool })));

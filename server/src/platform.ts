@@ -138,7 +138,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf, mailOwners: membership.mailOwners });
   removal.start();
   health.serve(lifecycle);
-  const measured = { ...calls, webhooks, counts, queue, disk, placement: driver.placement, health, guard };
+  const measured = { ...calls, webhooks, counts, queue, disk, driver, health, guard };
   await openMetrics(config, { ...foundation, ...measured });
   return { baseUrl, lost, replicas: () => countReplicas(scheduler) };
 }

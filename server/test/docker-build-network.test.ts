@@ -5,18 +5,18 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 import { applyFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
 import { firewallTableOf, installationOf } from "#drivers/app-firewall.ts";
 import { bridges, defaultBridge } from "#drivers/docker/app-networks.ts";
 import { connectEngine } from "#drivers/docker/engine.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
-import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
-import { runDocker, startEngine } from "#test/support/dockerd.ts";
-import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
+import { baseImage, noEngine } from "#test/support/docker-engine.ts";
+import { runDocker } from "#test/support/dockerd.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
+import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";
 import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
+import { startOwnEngine } from "#test/support/own-engine.ts";
 import { openLanHost } from "#test/support/lan-host.ts";
 
 const noRules = spawnSync("nft", ["list", "tables"]).status === 0 ? false : "this needs root and nft";
@@ -52,12 +52,7 @@ test(
   "steps of builds reach the internet, but neither the machine nor private networks where they are closed",
   { skip },
   async (t) => {
-    const folder = temporaryFolder(t, "engine");
-    const file = join(folder, "image.tar");
-    runDocker(await openEngine(), "save", "--output", file, baseImage);
-    const engine = await startEngine(join(folder, "e"));
-    cleanLast(t, () => engine.stop());
-    runDocker(engine, "load", "--input", file);
+    const { current: engine } = await startOwnEngine(t, { isLocal: false });
 
     const service = createServer((socket) => socket.on("error", () => undefined).end("service")).listen(0, "0.0.0.0");
     await once(service, "listening");
@@ -90,7 +85,7 @@ test(
     const buildBridge = await defaultBridge(await connectEngine(engine.socketPath));
     assert.ok(buildBridge !== null);
     const rules = { allowed: [], nameServers: [lan.host], egress: new Map(), buildBridge, platform: null };
-    const firewall = { installation: installationOf(folder), links: bridges, ...rules };
+    const firewall = { installation: installationOf(temporaryFolder(t)), links: bridges, ...rules };
     cleanLast(t, () => removeFirewall(firewall));
     const closed = imageBuilds(t, engine, { firewall });
     assert.deepEqual(await reached(closed, targets), ["internet", "names"]);

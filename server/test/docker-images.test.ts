@@ -11,14 +11,14 @@ import type { DockerArtifact } from "#drivers/docker/artifact.ts";
 import { labels } from "#drivers/docker/container-spec.ts";
 import { findClient } from "#drivers/docker/docker-client.ts";
 import { toolEnvironment } from "#test/support/build-queue.ts";
-import { cleanLast } from "#test/support/clean-last.ts";
 import { baseImage, makeBase, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
-import { runDocker, startEngine, type Engine } from "#test/support/dockerd.ts";
+import { runDocker, type Engine } from "#test/support/dockerd.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { imageBuilds } from "#test/support/image-builds.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 import { newBuildId } from "#lib/ids.ts";
+import { startOwnEngine } from "#test/support/own-engine.ts";
 import { Secret } from "#lib/secret.ts";
 
 const skip = await noEngine();
@@ -310,13 +310,8 @@ test("a collection keeps what releases and builds need", { skip }, async (t) => 
 });
 
 test("results of steps are kept up to the allowed size", { skip }, async (t) => {
-  const folder = temporaryFolder(t, "engine");
-  const file = join(folder, "image.tar");
-  runDocker(await openEngine(), "save", "--output", file, baseImage);
   // Whoever removes such results does so for the whole engine.
-  const engine = await startEngine(join(folder, "e"), { isLocal: true });
-  cleanLast(t, () => engine.stop());
-  runDocker(engine, "load", "--input", file);
+  const { current: engine } = await startOwnEngine(t);
   const bytesMax = 30_000_000;
   const builds = imageBuilds(t, engine, { cache: { bytesMax, hoursMax: 1000 } });
   const bytesKept = async (): Promise<number> => {

@@ -13,12 +13,12 @@ import { installationOf } from "#drivers/app-firewall.ts";
 import { bridges } from "#drivers/docker/app-networks.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import { emptyDatabase } from "#test/support/database.ts";
-import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
+import { noEngine } from "#test/support/docker-engine.ts";
 import { removeRules } from "#test/support/docker-platform.ts";
-import { runDocker, startEngine, type StartedEngine } from "#test/support/dockerd.ts";
+import { runDocker, type StartedEngine } from "#test/support/dockerd.ts";
 import { countOf } from "#test/support/drawn-cases.ts";
 import { drawnOf, unseenSeed } from "#test/support/drawn-seed.ts";
-import { temporaryFolder } from "#test/support/folder.ts";
+import { startOwnEngine, type OwnEngine } from "#test/support/own-engine.ts";
 import { startTraffic, type RunTraffic } from "#test/support/run-traffic.ts";
 import { Seeded } from "#test/support/seeded.ts";
 import { templateName } from "#test/support/test-server.ts";
@@ -38,46 +38,41 @@ const kinds = ["platform", "container", "removal", "engine", "engine's end"] as 
 /** A platform on an engine of its own, with traffic. */
 class Stage {
   readonly traffic: RunTraffic;
-  readonly #folder: string;
   readonly #databaseUrl: string;
-  engine: StartedEngine;
+  readonly #engine: OwnEngine;
   #instanceId = "";
 
-  constructor(given: {
-    readonly traffic: RunTraffic;
-    readonly folder: string;
-    readonly databaseUrl: string;
-    readonly engine: StartedEngine;
-  }) {
+  constructor(given: { readonly traffic: RunTraffic; readonly databaseUrl: string; readonly engine: OwnEngine }) {
     this.traffic = given.traffic;
-    this.#folder = given.folder;
     this.#databaseUrl = given.databaseUrl;
-    this.engine = given.engine;
+    this.#engine = given.engine;
   }
 
   static async open(t: TestContext): Promise<Stage> {
-    const folder = temporaryFolder(t, "engine");
-    const file = join(folder, "image.tar");
-    runDocker(await openEngine(), "save", "--output", file, baseImage);
-    const engine = await startEngine(join(folder, "e"), { isLocal: true });
-    let stage: Stage | null = null;
-    cleanLast(t, () => (stage === null ? engine : stage.engine).stop());
-    runDocker(engine, "load", "--input", file);
+    const engine = await startOwnEngine(t);
     const databaseUrl = (await emptyDatabase(t, { template: templateName })).reveal();
     const traffic = await startTraffic(t, {
-      fields: { cpu: 0.5, memory: 0.25, maxReplicaCount: 3, minReplicaCount: 1 },
+      // That of the base image: the engine reaches no package servers.
+      fields: { pythonVersion: "3.11", cpu: 0.5, memory: 0.25, maxReplicaCount: 3, minReplicaCount: 1 },
       settings: {
-        ...{ SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: engine.dockerHost, SLIPWAY_DATABASE_URL: databaseUrl },
+        ...{
+          SLIPWAY_DRIVER: "docker",
+          SLIPWAY_DOCKER_HOST: engine.current.dockerHost,
+          SLIPWAY_DATABASE_URL: databaseUrl,
+        },
         SLIPWAY_DEPLOYS_PER_MINUTE: "10000",
       },
     });
     cleanLast(t, () => removeRules(traffic.platform));
-    const made = new Stage({ traffic, folder, databaseUrl, engine });
-    stage = made;
+    const made = new Stage({ traffic, databaseUrl, engine });
     // The engine leaves the interfaces of networks on the machine.
     cleanLast(t, () => made.removeAll());
     made.#instanceId = (await readFile(join(traffic.platform.dataDir, "instance.id"), "utf8")).trim();
     return made;
+  }
+
+  get engine(): StartedEngine {
+    return this.#engine.current;
   }
 
   get path(): string {
@@ -121,8 +116,8 @@ class Stage {
         assert.match(String(error), /No such container|is not running|already in progress/);
       }
     } else {
-      await this.engine.end(kind === "engine" ? "SIGKILL" : "SIGTERM");
-      this.engine = await startEngine(join(this.#folder, "e"), { isLocal: true });
+      await this.#engine.end(kind === "engine" ? "SIGKILL" : "SIGTERM");
+      await this.#engine.start();
     }
   }
 

@@ -3,7 +3,6 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
-import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
 import { DiskWatch } from "#drivers/disk/disk-watch.ts";
@@ -15,10 +14,10 @@ import { Secret } from "#lib/secret.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import { baseImage, makeBase, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
 import { DockerFixture } from "#test/support/docker-fixture.ts";
-import { runDocker, startEngine } from "#test/support/dockerd.ts";
+import { runDocker } from "#test/support/dockerd.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { temporaryFolder } from "#test/support/folder.ts";
 import { startRelay } from "#test/support/socket-relay.ts";
+import { startOwnEngine } from "#test/support/own-engine.ts";
 import { until } from "#test/support/until.ts";
 
 const skip = await noEngine();
@@ -258,13 +257,8 @@ test(
 );
 
 test("what runs when the engine ends is reported once, and what it lost track of is removed", { skip }, async (t) => {
-  const folder = temporaryFolder(t, "engine");
-  const file = join(folder, "image.tar");
-  runDocker(await openEngine(), "save", "--output", file, baseImage);
-  let engine = await startEngine(join(folder, "e"), { isLocal: true });
-  cleanLast(t, () => engine.stop());
-  runDocker(engine, "load", "--input", file);
-  const stage = await openStage(t, { engine });
+  const engine = await startOwnEngine(t);
+  const stage = await openStage(t, { engine: engine.current });
   const { fixture, driver } = stage;
   for (const signal of ["SIGKILL", "SIGTERM"] as const) {
     const spec = await startServing(stage);
@@ -272,11 +266,13 @@ test("what runs when the engine ends is reported once, and what it lost track of
     const given = [`${labels.instance}=${fixture.instanceId}`, `${labels.replica}=lost`];
     fixture.docker("create", ...given.flatMap((one) => ["--label", one]), baseImage, "true");
     await engine.end(signal);
-    engine = await startEngine(join(folder, "e"), { isLocal: true });
+    await until("the driver knows", () => driver.outage() !== null);
+    await engine.start();
     await stage.sink.told("exited", spec.replicaId);
     await driver.forget(spec.replicaId);
     assert.equal(exitsOf(stage, spec).length, 1);
     await until("the lost one is removed", async () => (await fixture.remains()).length === 0);
+    await until("the driver knows that it is back", () => driver.outage() === null);
   }
   const last = await startServing(stage);
   await driver.stop(last.replicaId, { graceMs: 0 });

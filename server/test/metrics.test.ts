@@ -62,6 +62,7 @@ test("what happened is counted, and dashboard and guide name only what is served
   const app = `project="${platform.bootstrap.projectId}",app="${appId}"`;
   const expected: Readonly<Record<string, number>> = {
     slipway_ready: 1,
+    slipway_driver_up: 1,
     'slipway_webhook_attempts_total{result="delivered"}': 1,
     [`slipway_calls_total{${app},status="2xx"}`]: 2,
     slipway_call_duration_seconds_count: 2,

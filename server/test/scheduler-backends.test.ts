@@ -89,3 +89,41 @@ test("an app that scales by processor time gets replicas by what its replicas us
   for (let second = 0; second < 200 && stage.driver.running().length < 4; second++) await work();
   assert.equal(stage.driver.running().length, 4);
 });
+
+test("calls wait a while for a backend that does not answer, then hear of it, and are served once it answers", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  const reason = "The engine does not answer.";
+  stage.driver.currentOutage = { sinceMs: stage.clock.monotonicMs(), reason };
+  proxy.call(stage.appId, 10);
+  await stage.clock.advance(9000);
+  assert.deepEqual(proxy.outcomes, { served: 0, refused: 0, crashed: 0 });
+  assert.equal(scheduler.waitReason(stage.appId), reason);
+  await stage.clock.advance(2000);
+  assert.equal(proxy.outcomes.refused, 1);
+  const failure = view.failure(stage.appId);
+  assert.deepEqual([failure?.kind, failure?.reason], ["outage", reason]);
+  const trial = scheduler.tryRelease(await stage.addRelease(), {
+    ...{ signal: new AbortController().signal, deadlineMs: 60_000, onLine: () => undefined },
+  });
+  assert.deepEqual(await trial, { ok: false, kind: "no_capacity", reason });
+  assert.deepEqual(await stage.rows(), [], "nothing was started");
+  stage.driver.currentOutage = null;
+  await stage.reach("there is hope", () => view.failure(stage.appId) === undefined);
+  proxy.call(stage.appId, 10);
+  await stage.reach("it serves", () => proxy.outcomes.served === 1);
+});
+
+test("what serves goes on serving while the backend does not answer", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease({ minReplicaCount: 1, maxReplicaCount: 2, replicaConcurrency: 1 }));
+  await stage.reach("it serves", () => view.ready(stage.appId).length === 1);
+  stage.driver.currentOutage = { sinceMs: stage.clock.monotonicMs(), reason: "The engine does not answer." };
+  proxy.call(stage.appId, 20_000);
+  proxy.call(stage.appId, 10);
+  await stage.clock.advance(30_000);
+  assert.deepEqual(proxy.outcomes, { served: 2, refused: 0, crashed: 0 });
+  assert.equal(view.failure(stage.appId), undefined);
+});

@@ -6,7 +6,7 @@ import { newReplicaId, type ReplicaId } from "#lib/ids.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { toJson } from "#store/json.ts";
 import { addInstance } from "#test/support/instances.ts";
-import { goodStart, openStage, type Stage } from "./scheduler-stage.ts";
+import { exitsEarly, goodStart, openStage, type Stage } from "./scheduler-stage.ts";
 
 /** A stage on which one replica is ready and the platform is away. */
 async function leaveOneReplica(t: TestContext): Promise<Stage> {
@@ -113,7 +113,7 @@ test("a cooldown goes on where it was, and time away counts", async (t) => {
 
 test("a start that failed again and again is not tried sooner by a new process, and calls hear why", async (t) => {
   const stage = await openStage(t);
-  stage.scripts = [{ ...goodStart, refusal: { kind: "refused", reason: "There is no room for it." } }];
+  stage.scripts = [exitsEarly(goodStart)];
   const { proxy, scheduler } = await stage.openProcess(t);
   stage.promote(await stage.addRelease());
   for (let count = 1; count <= 4; count++) {
@@ -127,7 +127,7 @@ test("a start that failed again and again is not tried sooner by a new process, 
   next.proxy.call(stage.appId, 10);
   await stage.clock.advance(1000);
   assert.equal(next.view.failure(stage.appId)?.kind, "start_failed");
-  assert.match(next.view.failure(stage.appId)?.reason ?? "", /There is no room for it/);
+  assert.match(next.view.failure(stage.appId)?.reason ?? "", /It ended with exit code 1/);
   await stage.clock.advance(5000);
   next.proxy.call(stage.appId, 10);
   await stage.reach("the next one is tried", async () => (await stage.rows()).length === 5);
@@ -261,4 +261,20 @@ test("a replica that was draining ends for the reason that it had, and one of an
   await stage.reach("both have ended", async () => (await stage.states())["stopped"] === 2);
   const reasons = (await stage.rows()).map(({ reason }) => reason);
   assert.deepEqual(reasons, [first?.reason, "It was being stopped."]);
+});
+
+test("what the driver refused to start is tried at once by a new process, since another driver may start it", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, refusal: { kind: "refused", reason: "Another driver built it." } }];
+  const { proxy, scheduler, view } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  proxy.call(stage.appId, 10);
+  await stage.reach("calls are told", () => view.failure(stage.appId)?.kind === "start_failed");
+  await stage.closeProcess(scheduler);
+  stage.scripts = [goodStart];
+  const next = await stage.openProcess(t);
+  assert.equal(next.view.failure(stage.appId), undefined);
+  next.proxy.call(stage.appId, 10);
+  await stage.reach("it serves", () => next.proxy.outcomes.served === 1);
+  assert.equal(next.proxy.outcomes.refused, 0);
 });

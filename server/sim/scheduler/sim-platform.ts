@@ -23,6 +23,7 @@ export type Mutation =
   | "restarts are not seen"
   | "stops are not seen"
   | "limits are not seen"
+  | "outages are not seen"
   | "one replica above the maximum"
   | "releases that leave are not kept"
   | "a roll-out gets all calls at once"
@@ -145,6 +146,7 @@ export class SimPlatform {
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
       list: () => this.#ifAlive(list),
       capacity: (...given) => driver.capacity(...given),
+      outage: () => (mutation === "outages are not seen" ? null : driver.outage()),
       usage: () => this.#ifAlive(() => driver.usage()),
       forget: (replicaId) => this.#ifAlive(() => driver.forget(replicaId)),
       close: () => this.#ifAlive(() => driver.close()),

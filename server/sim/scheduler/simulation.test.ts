@@ -21,7 +21,7 @@ async function firstViolation(options: {
   isStopping?: boolean;
   isCrowded?: boolean;
 }): Promise<Violation | undefined> {
-  for (let seed = 1; seed <= 20; seed++) {
+  for (let seed = 1; seed <= 60; seed++) {
     try {
       await runWorld({ seed, steps: 2 * steps, ...options });
     } catch (error) {
@@ -82,6 +82,7 @@ const mutations: readonly {
   isCrowded?: true;
 }[] = [
   { mutation: "limits are not seen", message: /where \d may/, isLimited: true },
+  { mutation: "outages are not seen", message: /while the backend did not answer/ },
   { mutation: "busy replicas look idle", message: /was ended \(asked\)/ },
   { mutation: "waiting calls are not seen", message: /no replica came|waits at rest|within its cooldown/ },
   { mutation: "starts are not recorded", message: /has no row|without a row/ },
@@ -151,6 +152,7 @@ async function runSeeds(kind: {
     takenBack: 0,
     restarts: 0,
     replacements: 0,
+    outages: 0,
   };
   const total: Partial<WorldReport> = kind.isStopping ? { ...counts, stops: 0 } : counts;
   for (let seed = 1; seed <= seeds; seed++) {

@@ -30,6 +30,8 @@ export type WorldReport = {
   /** Restarts of an app that were asked for. */
   replacements: number;
   stops: number;
+  /** Of the backend. */
+  outages: number;
   /** Replicas that made way for protected ones. */
   reclaimed: number;
   /** Restarts of the platform while a replica made way. */

@@ -8,6 +8,7 @@ import { Crowd } from "./crowd.ts";
 import { checkAtRest, checkNow, checkStop, Violation } from "./invariants.ts";
 import { MemoryRows } from "./memory-rows.ts";
 import { addOthers } from "./others.ts";
+import { Outages } from "./outages.ts";
 import { RestartWatch } from "./restart-watch.ts";
 import { RollOutWatch } from "./roll-out-watch.ts";
 import { Seeded } from "#test/support/seeded.ts";
@@ -36,7 +37,7 @@ export class World {
   readonly driver: FakeDriver;
   readonly report: WorldReport = {
     ...{ served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0 },
-    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0, reclaimed: 0, cuts: 0 },
+    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0, outages: 0, reclaimed: 0, cuts: 0 },
   };
   platform: SimPlatform;
   readonly crowd: Crowd | null;
@@ -58,6 +59,7 @@ export class World {
   readonly #exitsEarly: number;
   #replicasMax: number | null = null;
   readonly #stops: Stops;
+  readonly #outages: Outages;
   #changeLimit: (projectId: ProjectId | null) => void = () => undefined;
   #beyondSinceMs: number | null = null;
   #hasFaults = true;
@@ -77,6 +79,8 @@ export class World {
     this.crowd = options.isCrowded === true ? new Crowd(options.seed + 2) : null;
     const pools = this.crowd === null ? {} : { pools: this.crowd.pools };
     this.driver = new FakeDriver({ clock: this.clock, script: () => this.#script(), ...pools });
+    const { clock, driver, rows } = this;
+    this.#outages = new Outages({ seed: options.seed + 3, clock, driver, rows });
     const apps = this.#seeded.integer(1, 3);
     for (let index = 0; index < apps; index++) this.#addApp(`app-${index}`);
     addOthers(this);
@@ -127,11 +131,13 @@ export class World {
     }
     this.#hasFaults = false;
     this.#stops.end();
+    this.#outages.end();
     this.#unready.clear();
     await this.#advance(restMs);
     checkAtRest(this);
     this.#countOutcomes();
     this.report.stops = this.#stops.total;
+    this.report.outages = this.#outages.total;
     this.report.reclaimed = this.crowd?.countReclaimed(this) ?? 0;
     this.report.starts = this.driver.started.size;
     await this.platform.stop();
@@ -142,8 +148,14 @@ export class World {
       this.note(() => checkNow(this));
       this.note(() => this.#watch.check());
       this.note(() => this.#rollOuts.check());
+      this.note(() => this.#checkOutage());
       if (this.#violation !== undefined) throw this.#violation;
     });
+  }
+
+  #checkOutage(): void {
+    const violation = this.#outages.violation();
+    if (violation !== undefined) throw new Violation(violation);
   }
 
   /** Checks run in the middle of things; the first violation is kept and thrown between two timers. */
@@ -161,6 +173,7 @@ export class World {
       this.#replicasMax = this.#limits.integer(1, 4);
       this.#changeLimit(null);
     }
+    this.#outages.happen();
     if (this.#stops.happen(this.routes)) return;
     if (this.crowd?.isCut(this) === true) {
       this.report.cuts++;
@@ -276,6 +289,8 @@ export class World {
     await this.#advance(this.#seeded.integer(0, 20_000));
     this.#unservedSinceMs.clear();
     this.#beyondSinceMs = null;
+    // A platform starts only where the backend answers.
+    this.#outages.end();
     this.platform = this.#newPlatform();
     this.#watch.begins();
     void this.platform.start();

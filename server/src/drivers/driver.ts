@@ -152,6 +152,9 @@ export type Capabilities = {
 /** When a replica would fit: now, later when others exit, or never. */
 export type Capacity = "now" | "later" | "never";
 
+/** The backend answers nothing, so that it can start nothing: since when, in `Clock.monotonicMs`, and a sentence for the app's owner. */
+export type Outage = { readonly sinceMs: number; readonly reason: string };
+
 /** A replica's use of its machine. */
 export type ReplicaUsage = {
   /** Processor time since the start. May decrease: the time of an exited process can be missing, briefly or permanently. */
@@ -183,6 +186,8 @@ export interface Driver {
    * it waits.
    */
   capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity;
+  /** Null: the backend answers, as far as the driver knows. Returns at once. */
+  outage(): Outage | null;
   /**
    * Resolves when the machine, engine or cluster has accepted the replica, which may then stay pending for long;
    * `started` reports when it runs. Rejects with `StartRefused` and leaves nothing behind, also when it is aborted or

@@ -96,7 +96,8 @@ export class AppReconciler {
     // A replica on trial, or of a replaced release, says nothing about those that are served.
     if (state === undefined || (!isLive && route?.rollOut?.release.releaseId !== releaseId)) return;
     const reason = replica.endOrder?.reason ?? end.reason;
-    const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind };
+    const isRefused = end.isRefused === true;
+    const failure: Failure = { releaseId, beganAtMs: replica.beganAtMs, atMs: nowMs, reason, kind, isRefused };
     const starts = recordFailure(isLive ? state.starts : state.rollOutStarts, failure, clock.random());
     if (isLive) state.starts = starts;
     else state.rollOutStarts = starts;
@@ -143,7 +144,7 @@ export class AppReconciler {
     const { appId } = route;
     const nowMs = clock.monotonicMs();
     const served = this.#served(route, live, replicas);
-    const noCapacity = failureOf(this.#choose(route, live));
+    const noCapacity = failureOf(this.#choose(route, live), nowMs);
     const load = demand.demandOf(appId);
     const isAsleep = replicas.length === 0 && load.running + load.waiting === 0 && live.settings.minReplicaCount === 0;
     if (isAsleep && !this.states.has(appId)) {
@@ -174,7 +175,8 @@ export class AppReconciler {
       const given = { route, desired, starts, isAlone, isWaiting: load.waiting > 0 };
       state.heldBack = this.#scale(one, given) ?? state.heldBack;
     });
-    const isHeldUp = state.heldBack !== undefined && !served.some((one) => one.replicas.some(isStarting));
+    const isOutage = served.some(({ choice }) => !choice.ok && choice.why === "outage");
+    const isHeldUp = state.heldBack !== undefined && !isOutage && !served.some((one) => one.replicas.some(isStarting));
     // What leaves may hold the very capacity that its successor needs.
     if (isHeldUp) this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted - 1).slice(0, 1));
     const weights = new Map(served.map(({ release }, index) => [release.releaseId, divided[index]?.weight ?? 0]));
@@ -241,7 +243,7 @@ export class AppReconciler {
     const { settings } = release;
     const nowMs = this.#parts.clock.monotonicMs();
     const planned = this.#planned(replicas, route);
-    const allowed = choice.ok || choice.isFull ? startsMax(starts, replicas, nowMs) : 0;
+    const allowed = choice.ok || choice.why === "full" ? startsMax(starts, replicas, nowMs) : 0;
     const next = plan({
       ...{ replicas: planned, desired, nowMs },
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
@@ -258,7 +260,8 @@ export class AppReconciler {
     const isDraining = this.#parts.fleet.ofApp(route.appId).some(({ state }) => state === "draining");
     // What a restart replaces may have the very capacity that its replacement needs.
     if (full !== undefined && !isDraining) this.#carryOut(planExchange(planned)?.drains ?? []);
-    return full ?? within.heldBack;
+    const outage = !choice.ok && choice.why === "outage" && desired > planned.length ? choice.reason : undefined;
+    return full ?? within.heldBack ?? outage;
   }
 
   /** Starts as many as fit into the pools; returns why not all did, and waits in line then. */
@@ -301,7 +304,7 @@ export class AppReconciler {
     if (!choice.ok) return choice;
     const limits = this.#parts.allowance.limitsOf(projectId);
     const reason = neverFits(limits, gpuCountOf(settings, choice.compute));
-    return reason === undefined ? choice : { ok: false, isFull: false, reason };
+    return reason === undefined ? choice : { ok: false, why: "never", reason };
   }
 
   /** The app's state, without outdated failures. */
@@ -369,15 +372,24 @@ export class AppReconciler {
 const endReasons: Readonly<Record<StartFailure["kind"], string>> = {
   start_failed: "Its release does not accept calls.",
   no_capacity: "Its release does not accept calls.",
+  outage: "Its release does not accept calls.",
   budget_reached: "A budget is used up.",
   app_stopped: "The app was stopped.",
   deleted: "The app was deleted.",
 };
 
+/** How long calls wait for a backend that does not answer: an engine that is restarted is back by then. */
+const outagePatienceMs = 10_000;
+
 const replacedReason = "Another release took its place.";
 
-function failureOf(choice: ComputeChoice): StartFailure | undefined {
-  return choice.ok || choice.isFull ? undefined : { kind: "no_capacity", reason: choice.reason, retryAtMs: null };
+function failureOf(choice: ComputeChoice, nowMs: number): StartFailure | undefined {
+  if (choice.ok || choice.why === "full") return undefined;
+  const { reason } = choice;
+  if (choice.why !== "outage") return { kind: "no_capacity", reason, retryAtMs: null };
+  const { sinceMs } = choice;
+  const tries = Math.floor((nowMs - sinceMs) / outagePatienceMs);
+  return tries === 0 ? undefined : { kind: "outage", reason, retryAtMs: sinceMs + (tries + 1) * outagePatienceMs };
 }
 
 function isWanted({ state }: Replica): boolean {

@@ -24,6 +24,7 @@ const failed = {
   retryAtMs: 2900,
   reason: "No.",
   isShown: false,
+  isRefused: false,
 };
 
 test("an owner is told what calls wait for, the most telling first, and nothing while they need not wait", () => {

@@ -27,7 +27,7 @@ type Entry = WaitingRelease & {
 };
 
 type LineParts = {
-  readonly driver: Pick<Driver, "capacity" | "placement">;
+  readonly driver: Pick<Driver, "capacity" | "outage" | "placement">;
   readonly clock: Clock;
   /** Called when a protected release waits. */
   readonly onProtectedWait: () => void;

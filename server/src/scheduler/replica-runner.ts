@@ -324,7 +324,7 @@ export class ReplicaRunner {
     if (error instanceof StartRefused) {
       const reason = isAborted ? "The platform stopped." : error.message;
       const isExternal = error.kind === "no_capacity";
-      this.ended(replica, { reason, exitCode: null, at: clock.now(), isExternal });
+      this.ended(replica, { reason, exitCode: null, at: clock.now(), isExternal, isRefused: !isExternal });
       return;
     }
     // Only a refusal guarantees that nothing was left behind.

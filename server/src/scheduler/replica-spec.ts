@@ -1,7 +1,7 @@
 // Derives from a release what a driver starts: pure. Selects the compute type of a replica, or explains why none is available.
 import { missingCompute } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { Driver, ReplicaSpec, Resources } from "#drivers/driver.ts";
+import type { Driver, Outage, ReplicaSpec, Resources } from "#drivers/driver.ts";
 import type { PoolWish } from "#drivers/pools/choose-pool.ts";
 import { whyNever, wishOf } from "#drivers/pools/fit.ts";
 import type { PoolRequest } from "#drivers/pools/pool.ts";
@@ -14,25 +14,30 @@ export type ComputeChoice =
   | { readonly ok: true; readonly compute: string; readonly request: PoolRequest }
   | {
       readonly ok: false;
-      /** Capacity becomes available when other replicas end. */
-      readonly isFull: boolean;
+      /** `full`: there will be room when other replicas end. `never`: no pool could ever hold it. */
+      readonly why: "full" | "never";
       readonly reason: string;
-    };
+    }
+  /** The driver's backend does not answer. */
+  | ({ readonly ok: false; readonly why: "outage" } & Outage);
 
 /** The first type in the app's list with free capacity, for one that `ahead` does not need. */
 export function chooseCompute(
   settings: AppSettings,
-  driver: Pick<Driver, "capacity" | "placement">,
+  driver: Pick<Driver, "capacity" | "outage" | "placement">,
   ahead: readonly PoolWish[] = [],
 ): ComputeChoice {
   const asked = wishOf(settings).map((request) => [request, driver.capacity(request, ahead)] as const);
   const [free] = asked.find(([, capacity]) => capacity === "now") ?? [];
+  const outage = driver.outage();
+  if (outage !== null && asked.some(([, capacity]) => capacity !== "never"))
+    return { ok: false, why: "outage", ...outage };
   if (free !== undefined) return { ok: true, compute: free.compute, request: free };
   const { pools, compute } = driver.placement;
   if (asked.some(([, capacity]) => capacity === "later")) {
     return {
       ok: false,
-      isFull: true,
+      why: "full",
       // Most turns do not read it.
       get reason() {
         return whyWaiting(driver.placement.free, wishOf(settings), ahead);
@@ -40,7 +45,7 @@ export function chooseCompute(
     };
   }
   const reason = whyNever(pools, settings) ?? missingCompute(settings.compute, compute);
-  return { ok: false, isFull: false, reason };
+  return { ok: false, why: "never", reason };
 }
 
 /** The driver's input for a start. */

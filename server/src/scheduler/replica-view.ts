@@ -22,9 +22,10 @@ export type ReadyReplica = {
 export type StartFailure = {
   /**
    * `no_capacity`: no requested compute type is available here, or within the project's limits, and waiting alone does
-   * not change that. `deleted`: the app is gone. The others: a budget or a person has stopped the app.
+   * not change that. `outage`: nothing can be started, and the app is not at fault. `deleted`: the app is gone. The others: a
+   * budget or a person has stopped the app.
    */
-  readonly kind: "start_failed" | "no_capacity" | "deleted" | AppStop["code"];
+  readonly kind: "start_failed" | "no_capacity" | "outage" | "deleted" | AppStop["code"];
   /** A sentence for the app's owner. */
   readonly reason: string;
   /** When the next start is tried, in `Clock.monotonicMs`; null: not before the app or the platform changes. */

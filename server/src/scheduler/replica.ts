@@ -20,6 +20,8 @@ export type ReplicaEnd = {
   readonly at: number;
   /** The backend had no room for it, or it was ended from outside: that says nothing about its release. */
   readonly isExternal?: boolean | undefined;
+  /** The driver refused to start it, not for lack of room. */
+  readonly isRefused?: boolean;
 };
 
 /** One replica. Only parts of the scheduler change it. */

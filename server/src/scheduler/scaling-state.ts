@@ -13,7 +13,10 @@ type Moment = { readonly now: number; readonly monotonicMs: number };
 const savedAtOnceMax = 500;
 
 /** The row of an app's state. */
-export function toStored(appId: AppId, { history, starts }: AppState, moment: Moment): StoredScaling {
+export function toStored(appId: AppId, state: AppState, moment: Moment): StoredScaling {
+  const { history } = state;
+  // Whoever starts the platform again may have mended what the driver refused.
+  const starts = state.starts?.isRefused === true ? undefined : state.starts;
   const at = (monotonicMs: number): Date => new Date(moment.now + monotonicMs - moment.monotonicMs);
   return {
     app_id: appId,
@@ -59,6 +62,7 @@ function startsOf(row: StoredScaling, at: (time: Date) => number): AppState["sta
     retryAtMs: failedAtMs + Number(retryAt) - Number(failedAt),
     reason,
     isShown,
+    isRefused: false,
   };
 }
 

@@ -14,6 +14,7 @@ function failAt(record: StartRecord | undefined, atMs: number, changes: Partial<
     atMs,
     reason: "It ended with exit code 1.",
     kind: "exited",
+    isRefused: false,
     ...changes,
   };
   return recordFailure(record, failure, middle);

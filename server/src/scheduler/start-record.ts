@@ -13,6 +13,8 @@ export type StartRecord = {
   readonly reason: string;
   /** Calls need not wait for another attempt. */
   readonly isShown: boolean;
+  /** The driver refused the last start: another driver, or the same with other settings, may not. */
+  readonly isRefused: boolean;
 };
 
 export type Failure = {
@@ -23,6 +25,7 @@ export type Failure = {
   readonly reason: string;
   /** `crashed`: it was ready, but only briefly. `external`: the backend had no room for it, or it was ended from outside, which says nothing about the release. */
   readonly kind: "exited" | "timeout" | "crashed" | "external";
+  readonly isRefused: boolean;
 };
 
 const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
@@ -39,17 +42,18 @@ const forgetMs = 600_000;
 export function recordFailure(record: StartRecord | undefined, failure: Failure, random: number): StartRecord {
   const before = record?.releaseId === failure.releaseId ? record : undefined;
   if (before !== undefined && failure.beganAtMs < before.failedAtMs) return before;
-  const { releaseId, atMs, reason } = failure;
+  const { releaseId, atMs, reason, isRefused } = failure;
   if (failure.kind === "external") {
     const waitedMs = before === undefined ? 0 : before.retryAtMs - before.failedAtMs;
     const retryAtMs = atMs + Math.min(externalMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
-    return { releaseId, failures: before?.failures ?? 0, failedAtMs: atMs, retryAtMs, reason, isShown: false };
+    const failures = before?.failures ?? 0;
+    return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }
   const failures = (before?.failures ?? 0) + 1;
   // The first crash after readiness is most likely caused by a call; its successor must not wait.
   const waitMs = failure.kind === "crashed" && failures === 1 ? 0 : backoffMs(policy, failures, random);
   return {
-    ...{ releaseId, failures, failedAtMs: atMs, retryAtMs: atMs + waitMs, reason },
+    ...{ releaseId, failures, failedAtMs: atMs, retryAtMs: atMs + waitMs, reason, isRefused },
     // One failed start may be bad luck, and is retried while calls wait; a start that timed out is not.
     isShown: failures >= 2 || failure.kind === "timeout",
   };

@@ -44,8 +44,10 @@ export class Trials {
     if (options.signal.aborted) return { ok: false, kind: "failed", reason: "The trial start was cancelled." };
     const { line } = this.#parts;
     const choice = line.choose(release);
-    if (!choice.ok && choice.isFull) line.wait(release);
-    if (!choice.ok) return { ok: false, kind: choice.isFull ? "no_capacity" : "impossible", reason: choice.reason };
+    if (!choice.ok) {
+      if (choice.why === "full") line.wait(release);
+      return { ok: false, kind: choice.why === "never" ? "impossible" : "no_capacity", reason: choice.reason };
+    }
     const ahead = line.ahead(release);
     line.leave(release.releaseId);
     // A deployment may have one replica beyond the project's limit, otherwise nobody could deploy at the limit.

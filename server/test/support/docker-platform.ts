@@ -19,12 +19,13 @@ export type DockerPlatform = {
   containers(): string[];
 };
 
-/** `settings` are SLIPWAY_… variables. */
+/** `settings` are SLIPWAY_… variables. `own`: an engine other than that of the run. */
 export async function startDockerPlatform(
   t: TestContext,
   settings: Record<string, string> = {},
+  own?: Engine,
 ): Promise<DockerPlatform> {
-  const engine = await openEngine();
+  const engine = own ?? (await openEngine());
   const platform = await startPlatformOnTestServer(t, {
     ...{ SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: engine.dockerHost },
     ...settings,

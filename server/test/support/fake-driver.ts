@@ -7,6 +7,7 @@ import {
   type Capabilities,
   type Capacity,
   type Driver,
+  type Outage,
   type OwnedReplica,
   type RefusalKind,
   type ReplicaEvent,
@@ -109,6 +110,8 @@ export type FakeDriverOptions = {
 export class FakeDriver implements Driver {
   readonly name = "fake" as const;
   readonly instanceId = "fake";
+  /** Meanwhile it answers nothing. */
+  currentOutage: Outage | null = null;
   readonly capabilities: Capabilities;
   /** Of the process that has it open. */
   placement: Placement;
@@ -161,6 +164,10 @@ export class FakeDriver implements Driver {
     return capacity === "now" && this.full.has(given[0].compute) ? "later" : capacity;
   }
 
+  outage(): Outage | null {
+    return this.currentOutage;
+  }
+
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     const starting = this.#starting.get(spec.replicaId);
     if (starting !== undefined) return starting.done;
@@ -175,6 +182,7 @@ export class FakeDriver implements Driver {
   }
 
   async stop(replicaId: ReplicaId, { graceMs }: { readonly graceMs: number }): Promise<void> {
+    this.#answer();
     if (this.others.has(replicaId)) this.others.set(replicaId, false);
     const starting = this.#starting.get(replicaId);
     starting?.abort.abort();
@@ -193,7 +201,8 @@ export class FakeDriver implements Driver {
     await replica.gone.promise;
   }
 
-  list(): Promise<readonly OwnedReplica[]> {
+  async list(): Promise<readonly OwnedReplica[]> {
+    this.#answer();
     const own = [...this.#replicas.values()].map(({ spec, address, state, isEndTold, end }): OwnedReplica => ({
       replicaId: spec.replicaId,
       instanceId: this.instanceId,
@@ -204,6 +213,10 @@ export class FakeDriver implements Driver {
       reason: isEndTold ? (end?.reason ?? null) : null,
     }));
     return Promise.resolve([...own, ...[...this.others].map(([id, isRunning]) => otherReplica(id, isRunning))]);
+  }
+
+  #answer(): void {
+    if (this.currentOutage !== null) throw new Error(this.currentOutage.reason);
   }
 
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
@@ -259,6 +272,7 @@ export class FakeDriver implements Driver {
     const script = this.#script(spec);
     if (!signal.aborted) await this.#clock.sleep(script.createMs, signal).catch(() => undefined);
     if (signal.aborted) throw new StartRefused("The start was cancelled.");
+    if (this.currentOutage !== null) throw new StartRefused(this.currentOutage.reason, { kind: "no_capacity" });
     if (script.refusal !== null) throw new StartRefused(script.refusal.reason, { kind: script.refusal.kind });
     const claim = this.full.has(spec.compute) ? null : this.placement.hold(spec.replicaId, spec);
     if (claim === null) {

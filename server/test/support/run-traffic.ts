@@ -161,7 +161,7 @@ export class RunTraffic {
 
 type TrafficOptions = {
   /** Fields of the app. */
-  readonly fields?: Record<string, number>;
+  readonly fields?: Record<string, number | string>;
   /** SLIPWAY_… variables. */
   readonly settings?: Record<string, string>;
 };

@@ -4,6 +4,7 @@ import { toApt } from "#drivers/error-advice.ts";
 import { explainInstallFailure } from "#drivers/process/build-install-error.ts";
 import { exitText } from "#drivers/process/build-tool.ts";
 import type { BuildFailure } from "./build-progress.ts";
+import { engineIsDown } from "./engine-outage.ts";
 
 const shownMax = 200;
 
@@ -30,7 +31,7 @@ function explain(failure: BuildFailure, { hasAuth, baseImage, headLines }: Build
   const { step, problem, output, image, title, reason } = failure;
   if (problem !== null) return problem;
   if (/Cannot connect to the Docker daemon|error during connect/i.test(reason)) {
-    return `The Docker engine does not answer. The operator has to start it; then ${buildAgain}.`;
+    return `${engineIsDown} Then ${buildAgain}.`;
   }
   if (/no space left on device/i.test(`${output}${reason}`)) {
     return "The disk of the Docker engine is full; the operator has to free up space.";

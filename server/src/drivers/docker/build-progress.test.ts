@@ -32,7 +32,7 @@ function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
     memoryBytes: null,
     headLines: 1,
   });
-  return { lines, fetched, runs: () => runs, facts: progress.facts, why };
+  return { lines, fetched, runs: () => runs, facts: progress.facts, why, isBroken: progress.isConnectionBroken };
 }
 
 test("each line of output has the step that it is of", () => {
@@ -161,4 +161,17 @@ test("an address that the engine fetches is told", () => {
     "http://127.0.0.1:5432/",
     "[2/3] ADD http://127.0.0.1:5432/ /got",
   ]);
+});
+
+test("a connection that broke is told from a step that failed with the same words", () => {
+  const base = "#4 [base 1/1] FROM x\n#4 ERROR: rpc error: code = Internal desc = unexpected EOF\n";
+  assert.equal(read(base).isBroken, true);
+  assert.equal(read("#5 [packages 1/1] RUN x\n#5 1.0 half\nunexpected EOF").isBroken, true);
+  assert.equal(read("Cannot connect to the Docker daemon at unix:///x. Is it running?").isBroken, true);
+  assert.equal(read("#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: exit code: 1").isBroken, false);
+  const step = "#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: process did not complete: exit code: 1\n";
+  assert.equal(
+    read(`${step}------\nunexpected EOF\n------\nexecutor failed running [x]: exit code: 1`).isBroken,
+    false,
+  );
 });

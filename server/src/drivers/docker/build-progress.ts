@@ -43,6 +43,9 @@ export type ProgressOptions = {
   readonly onDigest?: (image: string) => void;
 };
 
+/** What the client says, and gRPC. */
+const connectionBroke =
+  /^unexpected EOF$|^Cannot connect to the Docker daemon|^error during connect|rpc error: .*(?:unexpected EOF|transport is closing|error reading from server|data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/;
 const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
 
@@ -78,7 +81,8 @@ export class BuildProgress {
     if (id === undefined) {
       // After a failure the builder repeats the step's output between rulers, and then says why. Commands may have several lines.
       this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
-      if (/^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect/.test(text)) this.#reason = text;
+      if (/^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(text))
+        this.#reason = text;
       return;
     }
     const vertex = this.#vertices.get(id);
@@ -86,21 +90,12 @@ export class BuildProgress {
     else this.#read(vertex, rest);
   }
 
-  /** True: the client or the engine's builder broke the connection because of an error in their transport, which another try rarely meets. */
-  get isTransportBroken(): boolean {
-    return (
-      this.#exitCode === null &&
-      /rpc error: .*(?:data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/.test(this.#reason)
-    );
-  }
-
-  /** The same build begins again. Facts stay, since steps that are done are not run again. */
-  restart(): void {
-    this.#vertices.clear();
-    this.#failed = null;
-    this.#reason = "";
-    this.#exitCode = null;
-    this.#problem = null;
+  /**
+   * True: the connection between the client and the engine's builder broke, as when the engine is killed, or because of an error in
+   * their transport, which another try rarely meets.
+   */
+  get isConnectionBroken(): boolean {
+    return this.#exitCode === null && connectionBroke.test(this.#reason);
   }
 
   /** What is known of the failure after the output's end. */

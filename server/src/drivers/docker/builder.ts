@@ -11,7 +11,7 @@ import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { removeFolder } from "#drivers/process/replica-files.ts";
 import type { Clock } from "#lib/clock.ts";
-import { runCommand, type CommandEnd } from "#lib/command.ts";
+import { runCommand } from "#lib/command.ts";
 import { projectIdOf, type ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
@@ -28,6 +28,7 @@ import type { Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import type { ImageRegistry } from "./pull-image.ts";
 import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
+import { ConnectionBroke, retryBuild } from "./retry-build.ts";
 
 export type DockerBuilderOptions = {
   readonly instanceId: string;
@@ -64,8 +65,6 @@ type Context = Parameters<Builder["build"]>[1];
 const clientFolder = "client";
 /** How often the steps of a build, and the room on the disk, are looked at. */
 const lookEveryMs = 100;
-/** How often one image is built while the connection to the engine's builder breaks. */
-const triesMax = 3;
 
 /** Builds images in the engine that the client's environment names. */
 export class DockerBuilder implements Builder {
@@ -78,6 +77,12 @@ export class DockerBuilder implements Builder {
   async build(plan: BuildPlan, context: Context): Promise<Artifact> {
     const refusal = this.#options.disk?.buildRefusal() ?? null;
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
+    const { engine, clock, buildTimeoutMs: waitMs } = this.#options;
+    const { log, signal } = context;
+    return await retryBuild({ engine, waitMs, log, signal, clock }, (endsAtMs) => this.#try(plan, context, endsAtMs));
+  }
+
+  async #try(plan: BuildPlan, context: Context, endsAtMs: number): Promise<DockerArtifact> {
     const dir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
     const signal = AbortSignal.any([context.signal, ended.signal]);
@@ -87,7 +92,7 @@ export class DockerBuilder implements Builder {
     await mkdir(join(dir, clientFolder), { recursive: true, mode: 0o700 });
     try {
       return await this.#whileWatched({ plan, dir, end }, () =>
-        this.#build(plan, { ...context, signal }, { dir, end }),
+        this.#build(plan, { ...context, signal }, { dir, end, endsAtMs }),
       );
     } finally {
       await removeFolder(dir);
@@ -154,8 +159,9 @@ export class DockerBuilder implements Builder {
   async #build(
     plan: BuildPlan,
     context: Context,
-    { dir, end }: { readonly dir: string; readonly end: (reason: unknown) => void },
+    given: { readonly dir: string; readonly end: (reason: unknown) => void; readonly endsAtMs: number },
   ): Promise<DockerArtifact> {
+    const { dir, end, endsAtMs } = given;
     const { log, signal, sourceDir } = context;
     await this.#keepRules();
     const { instanceId, names, runtimeDir, toolEnvironment, userOf } = this.#options;
@@ -191,8 +197,9 @@ export class DockerBuilder implements Builder {
     ];
     let image = tag;
     try {
-      const given = { plan, dir, context, progress, hasAuth: auth !== null };
-      image = await this.#run(client, { ...given, headLines: headLinesOf(prepared.dockerfile ?? "") }, parameters);
+      const headLines = headLinesOf(prepared.dockerfile ?? "");
+      const running = { plan, dir, context, progress, hasAuth: auth !== null, headLines, endsAtMs };
+      image = await this.#run(client, running, parameters);
       const exposedPort = await this.#check(plan, image, log);
       const reference = await this.#push({ plan, image, dir, log, signal });
       const pythonVersion = progress.facts.get("pythonVersion") ?? null;
@@ -220,26 +227,17 @@ export class DockerBuilder implements Builder {
 
   /** Returns the image's id. Ending the client makes the engine end the step that runs. */
   async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
-    const { plan, dir, context, progress, hasAuth, headLines } = given;
-    const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
+    const { plan, dir, context, progress, hasAuth, headLines, endsAtMs } = given;
+    const { buildTimeoutMs, toolEnvironment, limits, clock } = this.#options;
     const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
-    const { clock } = this.#options;
-    const endsAtMs = clock.monotonicMs() + buildTimeoutMs;
-    const tryOnce = (): Promise<CommandEnd> =>
-      runCommand({
-        command: [client.program, ...client.build, ...parameters],
-        cwd: dir,
-        environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
-        signal: context.signal,
-        timeoutMs: Math.max(1, endsAtMs - clock.monotonicMs()),
-        onLine: (_stream, text) => progress.line(text),
-      });
-    let end = await tryOnce();
-    for (let tries = 1; tries < triesMax && progress.isTransportBroken && !context.signal.aborted; tries++) {
-      context.log("code", "platform", "The connection to the engine's builder broke; trying again.");
-      progress.restart();
-      end = await tryOnce();
-    }
+    const end = await runCommand({
+      command: [client.program, ...client.build, ...parameters],
+      cwd: dir,
+      environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
+      signal: context.signal,
+      timeoutMs: Math.max(1, endsAtMs - clock.monotonicMs()),
+      onLine: (_stream, text) => progress.line(text),
+    });
     context.signal.throwIfAborted();
     if (end.kind === "timeout") {
       throw new BuildFailed(
@@ -249,7 +247,8 @@ export class DockerBuilder implements Builder {
     if (end.kind === "exited" && end.exitCode === 0) return (await readFile(join(dir, "image"), "utf8")).trim();
     const baseImage = plan.dockerfilePath === null ? plan.baseImage : null;
     const memoryBytes = limits?.limits.memoryBytes ?? null;
-    throw new BuildFailed(explainBuildFailure(progress.failure(), { hasAuth, baseImage, memoryBytes, headLines }));
+    const reason = explainBuildFailure(progress.failure(), { hasAuth, baseImage, memoryBytes, headLines });
+    throw progress.isConnectionBroken ? new ConnectionBroke(reason) : new BuildFailed(reason);
   }
 
   /** Refuses an image that nothing starts, and tells its size. Returns the only port that an app's own Dockerfile exposes, if so. */
@@ -358,6 +357,7 @@ type RunningBuild = {
   readonly progress: BuildProgress;
   readonly hasAuth: boolean;
   readonly headLines: number;
+  readonly endsAtMs: number;
 };
 
 /** What of the settings does not count beside the app's own Dockerfile. */

@@ -15,6 +15,7 @@ import {
   type Capabilities,
   type Capacity,
   type Driver,
+  type Outage,
   type OwnedReplica,
   type ReplicaSink,
   type ReplicaSpec,
@@ -35,6 +36,7 @@ import { ContainerFile } from "./container-file.ts";
 import { containerSpec, labels, recordInLabels, type ContainerRecord } from "./container-spec.ts";
 import { engineStatus, isUnreachable, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
 import { followEvents } from "./engine-events.ts";
+import { EngineOutage } from "./engine-outage.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import { withImage, type ImageRegistry } from "./pull-image.ts";
 import { startRefusal } from "./start-refusal.ts";
@@ -80,6 +82,7 @@ export class DockerDriver implements Driver {
   readonly #networks: AppNetworks;
   readonly #containers = new Map<ReplicaId, Container>();
   readonly #starts = new Starts();
+  readonly #outage: EngineOutage;
   readonly #loops: readonly Loop[];
   readonly #closing = new AbortController();
   #runtimes: ContainerRuntimes;
@@ -92,6 +95,7 @@ export class DockerDriver implements Driver {
     this.instanceId = options.instanceId;
     this.placement = options.placement;
     this.#networks = new AppNetworks(options);
+    this.#outage = new EngineOutage(options);
     this.#runtimes = { ...options.runtimes, present: options.engine.facts.runtimes };
     const runtimes = (): ContainerRuntimes => this.#runtimes;
     this.capabilities = {
@@ -118,7 +122,7 @@ export class DockerDriver implements Driver {
       new Loop({ name, intervalMs, turn, clock: options.clock, log: options.log });
     this.#loops = [
       loop("docker driver", lookEveryMs, () => this.#lookAtStopping()),
-      loop("list of containers", compareEveryMs, () => this.#compare()),
+      loop("list of containers", compareEveryMs, () => this.#outage.during(() => this.#compare())),
       loop("rules of apps' networks", rulesEveryMs, () => this.#keepFirewall()),
     ];
   }
@@ -126,19 +130,21 @@ export class DockerDriver implements Driver {
   async open(sink: ReplicaSink): Promise<void> {
     assert(this.#sink === null, "a driver is opened once");
     this.#sink = sink;
-    const { containersDir, clock, log } = this.#options;
+    const { containersDir, clock } = this.#options;
     await mkdir(containersDir, { recursive: true, mode: 0o700 });
     await this.#networks.adopt();
     await this.#adopt();
-    const onFailure = (error: unknown): void => {
-      log.warn({ reason: (error as Error).message }, "the events of the Docker engine were interrupted");
-    };
+    const onFailure = (error: unknown): void => this.#outage.noteSilence(error);
     this.#watch = retry({ ...watching, clock, signal: this.#closing.signal, onFailure }, () => this.#watchEvents());
     for (const loop of this.#loops) loop.start();
   }
 
   capacity(...given: Parameters<Driver["capacity"]>): Capacity {
     return this.placement.capacity(...given);
+  }
+
+  outage(): Outage | null {
+    return this.#outage.now;
   }
 
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -347,6 +353,7 @@ export class DockerDriver implements Driver {
   async #compare(): Promise<void> {
     await this.#lookForRuntimes();
     const all = await this.#listed();
+    this.#outage.noteAnswer();
     await this.#removeUnknown(all);
     const listed = new Set(all.filter(({ State }) => State === "running").map(({ Id }) => Id));
     const running = [...this.#containers.values()].filter((container) => !container.isEnded);

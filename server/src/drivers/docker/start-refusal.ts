@@ -2,6 +2,7 @@
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { engineStatus } from "./engine.ts";
+import { engineIsDown } from "./engine-outage.ts";
 
 /** `error`: of creating or starting the container. */
 export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
@@ -9,11 +10,7 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   const text = error instanceof Error ? error.message : String(error);
   const program = spec.entrypoint[0] ?? "the image's start command";
   const options = { cause: error };
-  if (engineStatus(error) === null)
-    return new StartRefused("The Docker engine does not answer. The operator has to check it.", {
-      ...options,
-      kind: "no_capacity",
-    });
+  if (engineStatus(error) === null) return new StartRefused(engineIsDown, { ...options, kind: "no_capacity" });
   if (/no such image/i.test(text))
     return new StartRefused(`The image of the build is no longer on this machine: ${buildAgain}.`, {
       ...options,

@@ -136,6 +136,10 @@ export class ProcessDriver implements Driver {
     return this.placement.capacity(...given);
   }
 
+  outage(): null {
+    return null;
+  }
+
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
     const { replicaId } = spec;
     assert(replicaIdForm.test(replicaId), "a replica id has small letters, digits and hyphens");
