@@ -63,7 +63,20 @@ describe("what is accepted", () => {
   test("only what tools need is handed on to them", () => {
     const given = { PATH: "/bin", https_proxy: "p", PIP_INDEX_URL: "i", UV_CACHE_DIR: "u", HOME: "/h", SECRET: "s" };
     const { toolEnvironment } = readConfig({ ...given, SLIPWAY_SECRET_KEY: "0".repeat(64) });
-    assert.deepEqual(toolEnvironment, { PATH: "/bin", https_proxy: "p", PIP_INDEX_URL: "i", UV_CACHE_DIR: "u" });
+    const own = { UV_HTTP_RETRIES: "5" };
+    assert.deepEqual(toolEnvironment, {
+      PATH: "/bin",
+      https_proxy: "p",
+      PIP_INDEX_URL: "i",
+      UV_CACHE_DIR: "u",
+      ...own,
+    });
+  });
+  test("uv waits for an index as long as pip, unless it is told otherwise", () => {
+    const given = { PIP_DEFAULT_TIMEOUT: "180", SLIPWAY_SECRET_KEY: "0".repeat(64) };
+    assert.equal(readConfig(given).toolEnvironment["UV_HTTP_TIMEOUT"], "180");
+    const { toolEnvironment } = readConfig({ ...given, UV_HTTP_TIMEOUT: "7", UV_HTTP_RETRIES: "1" });
+    assert.deepEqual([toolEnvironment["UV_HTTP_TIMEOUT"], toolEnvironment["UV_HTTP_RETRIES"]], ["7", "1"]);
   });
 });
 

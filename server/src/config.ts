@@ -100,7 +100,7 @@ export function readConfig(environment: Environment) {
     replicaExitSeconds: integer("SLIPWAY_REPLICA_EXIT_SECONDS"),
     logLevel: parseChoice("SLIPWAY_LOG_LEVEL", text("SLIPWAY_LOG_LEVEL")) ?? "info",
     /** The environment passed to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
-    toolEnvironment: Object.freeze(pickToolEnvironment(environment)),
+    toolEnvironment: Object.freeze(toolEnvironmentOf(environment)),
   });
 }
 
@@ -270,8 +270,14 @@ function parseSecretKeys(given: string | null): readonly Secret[] | null {
   return keys.map((key) => new Secret(key));
 }
 
-function pickToolEnvironment(environment: Environment): Readonly<Record<string, string>> {
-  const picked: Record<string, string> = {};
+/** The variables that git, pip, uv and builds get. */
+export function toolEnvironmentOf(environment: Environment): Readonly<Record<string, string>> {
+  const { PIP_DEFAULT_TIMEOUT: waitSeconds } = environment;
+  const picked: Record<string, string> = {
+    // Of its own accord, uv gives up on a slow index sooner than pip, and knows only its own name for the timeout.
+    UV_HTTP_RETRIES: "5",
+    ...(waitSeconds === undefined ? {} : { UV_HTTP_TIMEOUT: waitSeconds }),
+  };
   for (const [name, value] of Object.entries(environment)) {
     if (value !== undefined && toolVariables.some((form) => form.test(name))) picked[name] = value;
   }

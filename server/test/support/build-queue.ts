@@ -23,6 +23,7 @@ import { toJson } from "#store/json.ts";
 import { Notifications } from "#store/notify.ts";
 import { givePip } from "./give-pip.ts";
 import { until } from "./until.ts";
+import { toolEnvironmentOf } from "#config.ts";
 import { widePlacement } from "./wide-placement.ts";
 
 export const processCapabilities: Capabilities = {
@@ -61,13 +62,7 @@ export type QueueGiven = {
 };
 
 /** The variables of this process's environment that build programs may see. */
-export const toolEnvironment: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(process.env).flatMap(([name, value]) =>
-    value !== undefined && /^(PATH|PYENV_ROOT|(PIP|UV)_.*|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE)$|_proxy$/i.test(name)
-      ? [[name, value]]
-      : [],
-  ),
-);
+export const toolEnvironment = toolEnvironmentOf(process.env);
 
 /** Starts a queue; `stop` stops it and everything that belongs to it. */
 export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue; stop(): Promise<void> }> {
