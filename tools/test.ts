@@ -1,9 +1,9 @@
 // `npm test`: runs all tests once. Prepares the machine, starts one database for all files, runs node's tests and in parallel
 // those of the Python runtime, and fails when the run leaves processes, files or databases behind.
 // `npm test -- server/test/foo.test.ts` runs one file; options such as --test-name-pattern=… are passed to node.
-// With SLIPWAY_TEST_COMPLETE=1, as in .ci/run, it runs all cases and files where it normally draws some (see drawn-cases.ts and
-// drawn-files.ts), tests the Python runtime with every installed Python, and fails without Chromium or Python instead of
-// skipping tests that need them.
+// It draws some of the files and cases that are similar and slow (see drawn-files.ts and drawn-cases.ts). With
+// SLIPWAY_TEST_COMPLETE=files, as in .ci/run, it runs all files, tests the Python runtime with every installed Python, and fails
+// without Chromium, a Docker engine or Python instead of skipping tests that need them; with SLIPWAY_TEST_COMPLETE=1 all cases too.
 import { join } from "node:path";
 import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
 import { makePipSeed } from "@slipway/server/test/support/pip-seed.ts";
@@ -17,7 +17,8 @@ import { runNodeTests, slowestOf, type Outcome } from "./testing/node-tests.ts";
 import { runPythonTests, type PythonOutcome } from "./testing/python-tests.ts";
 import { projectDir } from "./tidy/tree.ts";
 
-const isComplete = process.env["SLIPWAY_TEST_COMPLETE"] === "1";
+/** All files run, and nothing may be skipped. */
+const isComplete = ["files", "1"].includes(process.env["SLIPWAY_TEST_COMPLETE"] ?? "");
 
 /** Where tests are; benchmarks run separately. */
 const testFiles = [

@@ -129,7 +129,7 @@ export const appFields = {
     change: "build",
     toml: null,
     form: /^[^\0]{1,65536}$/,
-    allowed: "1 to 65536 characters, for example the text of a Docker config file",
+    allowed: "Docker's config.json as text, or name:password; at most 65536 characters",
     default: null,
     isSecret: true,
     about:

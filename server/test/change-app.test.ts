@@ -232,7 +232,7 @@ describe("a change", () => {
 
   test("of registry credentials keeps them encrypted, and hidden in the audit log", async (t) => {
     const made = await liveApp(await startManagementApi(t));
-    assert.equal((await changed(made, { dockerAuth: "sesame" })).change, "build");
+    assert.equal((await changed(made, { dockerAuth: "reader:sesame" })).change, "build");
     const rows = [
       ...(await made.api.db.selectFrom("apps").selectAll().execute()),
       ...(await made.api.db.selectFrom("audit_log").selectAll().execute()),

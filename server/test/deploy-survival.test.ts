@@ -119,8 +119,9 @@ test("a build that was begun three times by platforms that were killed is given 
     await kill();
   }
   await startQueue(t, { ...parts, trial: playedTrial(() => good) });
-  const { row } = await buildInState(db, buildId, ["build_failure"]);
+  const { row, log } = await buildInState(db, buildId, ["build_failure"]);
   assert.match(row.reason ?? "", /^The platform was stopped 3 times during this build/);
+  assert.deepEqual(log.slice(-2), [`Error: ${row.reason}`, "Error: App build failed"]);
   await until("what they left is gone", async () => {
     const names = [...(await readdir(join(folder, "sources"))), ...(await readdir(join(folder, "builds")))];
     return !names.includes(buildId);

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
 import Docker from "dockerode";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { DockerArtifact } from "#drivers/docker/artifact.ts";
@@ -19,7 +18,10 @@ import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 import { newBuildId } from "#lib/ids.ts";
 import { startOwnEngine } from "#test/support/own-engine.ts";
+import { drawTests } from "#test/support/drawn-cases.ts";
 import { Secret } from "#lib/secret.ts";
+
+const test = drawTests({ what: "kinds of images", count: 11, max: 6 });
 
 const skip = await noEngine();
 const skipPackages = skip === false ? await packageIndexAnswers() : skip;
@@ -213,6 +215,52 @@ test("a cancelled build leaves no program, container or folder", { skip }, async
   );
 });
 
+test("a build can be cancelled while it installs, exports and pushes, and leaves nothing", { skip }, async (t) => {
+  // Its steps reach no package server: they would wait for one for long.
+  const { current: engine } = await startOwnEngine(t);
+  const { username, password, host } = await openRegistry(t);
+  const registry = { name: `${host}/team/apps`, auth: new Secret(`${username}:${password}`) };
+  const large = dockerfile("RUN head -c 100000000 /dev/urandom > /large\nCMD ['true']");
+  const cases = [
+    { plan: { aptPackages: ["hello"] }, files: {}, at: "dependencies platform apt: hello" },
+    { plan: { requirements: ["six"] }, files: {}, at: "dependencies stdout PIP_INSTALL_STARTED" },
+    { plan: { dockerfilePath: "own" }, files: { own: large }, at: "code platform Exporting to image" },
+    { plan: { dockerfilePath: "own" }, files: { own: large }, at: `code platform Pushing to ${registry.name}` },
+  ];
+  for (const { plan, files, at } of cases) {
+    const builds = imageBuilds(t, engine, { registry });
+    const lines: string[] = [];
+    const cancel = new AbortController();
+    const failing = assert.rejects(
+      builds.build({ "main.py": "", ...files }, { plan, lines, signal: cancel.signal }),
+      /the person changed their mind/,
+    );
+    await until(at, () => lines.includes(at), { deadlineMs: 120_000 }).catch((error: unknown) => {
+      throw new Error(lines.join("\n"), { cause: error });
+    });
+    cancel.abort(new Error("the person changed their mind"));
+    await failing;
+    await until(`nothing runs after: ${at}`, () => programsIn(engine).length === 0);
+    assert.deepEqual(readdirSync(builds.buildsDir), []);
+    const ours = `--filter=label=${labels.instance}=${builds.instanceId}`;
+    assert.equal(runDocker(engine, "image", "ls", "--quiet", ours), "", at);
+  }
+});
+
+/** The processes whose files are of a container or a step of the engine. */
+function programsIn({ dataRoot }: Engine): string[] {
+  return readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && rootOf(pid).includes(dataRoot));
+}
+
+function rootOf(pid: string): string {
+  try {
+    const mounts = readFileSync(`/proc/${pid}/mountinfo`, "utf8").split("\n");
+    return mounts.find((line) => line.split(" ")[4] === "/") ?? "";
+  } catch {
+    return "";
+  }
+}
+
 function sleepers(): number {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && existsSync(`/proc/${name}/cmdline`));
   return pids.filter((pid) => commandOf(pid) === "sleep\x0086399\0").length;
@@ -279,7 +327,7 @@ exec ${client.program} "$@"
   const { pythonVersion } = await builds.build({ "main.py": "" }, { lines, plan: { shellCommands: ["echo once"] } });
   assert.match(pythonVersion ?? "", /^3\.\d+$/);
   const text = lines.join("\n");
-  assert.match(text, /code platform The connection to the engine's builder broke; trying again\./);
+  assert.match(text, /prepare platform The connection to the Docker engine broke; trying again\./);
   assert.equal(text.match(/commands stdout once/g)?.length, 1);
 });
 

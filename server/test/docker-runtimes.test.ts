@@ -22,6 +22,11 @@ test("containerRuntime chooses the runtime of an app's containers", { skip }, as
   const { platform, engine, containers } = await startDockerPlatform(t, {
     ...{ SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_RUNTIME_V1: "not-there", SLIPWAY_RUNTIME_V2: tracedRuntime },
   });
+  assert.match(
+    platform.output(),
+    /"runtime":"not-there".*SLIPWAY_RUNTIME_V1.* containerRuntime v1 are refused until it has it/,
+  );
+  assert.doesNotMatch(platform.output(), /SLIPWAY_RUNTIME_V2/);
   const { projectId } = platform.bootstrap;
   const runtimeOf = (id = ""): string => runDocker(engine, "inspect", "--format={{.HostConfig.Runtime}}", id);
 

@@ -90,6 +90,12 @@ test("hardware is what a replica can have: within the fields, of cards that answ
     ],
   });
   assert.deepEqual(await hardware(), listed(2), "the third card and the accelerator are not there");
+  const told = platform
+    .output()
+    .split("\n")
+    .filter((line) => line.includes("GPUs of this pool were not found"));
+  assert.equal(told.length, 1, platform.output());
+  assert.match(told[0] ?? "", /"pool":"everywhere","compute":\["ADA_L4","TRN1"\],"missing":2/);
   smi.show([first, { ...second, totalMib: "[GPU is lost]", usedMib: "[GPU is lost]" }, ...large]);
   const counted = async () => (await hardware()).items[1].maxGpuCount === 1;
   await until("the second card is lost", counted, { deadlineMs: 60_000 });
@@ -115,4 +121,10 @@ test("a pools file with prices is refused, and says where prices are set", async
     startPlatformOnTestServer(t, { SLIPWAY_POOLS_FILE: poolsFile }),
     /SLIPWAY_POOLS_FILE \(.*\) cannot be used: pools\[0\]\.price is unknown: prices are .* that SLIPWAY_PRICES_FILE names/,
   );
+});
+
+test("a pools file that is not there is named", async (t) => {
+  const poolsFile = join(temporaryFolder(t), "pools.toml");
+  const started = startPlatformOnTestServer(t, { SLIPWAY_POOLS_FILE: poolsFile });
+  await assert.rejects(started, new RegExp(`SLIPWAY_POOLS_FILE .* cannot be used: there is no file ${poolsFile}\\.`));
 });

@@ -87,27 +87,38 @@ test("the use of a process and of its GPU is told by the API, the metrics and th
   });
 });
 
-/** A call of `keep` holds memory until a file in the storage says that it may end. */
+/** A call holds memory, or works without a pause, until a file in the storage says that it may end. */
 const keeping = `
 import os
 import time
 
 def keep():
     held = os.urandom(1) * 350_000_000
-    open("/persistent-storage/kept", "w").close()
+    open("/persistent-storage/begun", "w").close()
     while not os.path.exists("/persistent-storage/enough"):
         time.sleep(0.01)
     return len(held)
+
+def work():
+    open("/persistent-storage/begun", "w").close()
+    while not os.path.exists("/persistent-storage/enough"):
+        pass
+    return 0
 `;
 
-test("an app that scales by memory_utilization has another replica for as long as a call takes memory", async (t) => {
+/** One call of the function needs one replica, but more than the target of its memory or cores, and less than that of two. */
+async function scalesBy(
+  t: TestContext,
+  { metric, call }: { readonly metric: string; readonly call: string },
+  start: (settings: Record<string, string>) => Promise<PlatformProcess>,
+): Promise<void> {
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": keeping });
-  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: server.urlTemplate });
+  const platform = await start({ SLIPWAY_GIT_URL: server.urlTemplate });
   const app = await deploy(platform, {
     ...{ gitRepo: "acme/app", name: "keeping", cpu: 0.5, memory: 0.5, replicaConcurrency: 10 },
     ...{ minReplicaCount: 1, maxReplicaCount: 4, cooldownPeriodSeconds: 0 },
-    ...{ scalingMetric: "memory_utilization", scalingTarget: 50, evaluationIntervalSeconds: 6 },
+    ...{ scalingMetric: metric, scalingTarget: 60, evaluationIntervalSeconds: 6 },
   });
   assert.equal(app.status, "success", app.log);
   const replicas = (count: number) =>
@@ -116,14 +127,27 @@ test("an app that scales by memory_utilization has another replica for as long a
     });
   await replicas(1);
   const storage = join(platform.dataDir, "storage", platform.bootstrap.projectId);
-  const call = platform.call("keeping", "keep", {});
-  await until("it holds the memory", () => existsSync(join(storage, "kept")));
-  // One call needs one replica, but seven tenths of its memory are more than the target, and less than that of two.
+  const called = platform.call("keeping", call, {});
+  await until("it has begun", () => existsSync(join(storage, "begun")));
   await replicas(2);
   writeFileSync(join(storage, "enough"), "");
-  assert.equal((await call).status, 200);
+  assert.equal((await called).status, 200);
   await replicas(1);
-});
+}
+
+test("an app that scales by memory_utilization has another replica for as long as a call takes memory", (t) =>
+  scalesBy(t, { metric: "memory_utilization", call: "keep" }, (settings) => startPlatformOnTestServer(t, settings)));
+
+test(
+  "an app in containers that scales by cpu_utilization has another one for as long as a call works",
+  { skip: noContainers },
+  (t) =>
+    scalesBy(
+      t,
+      { metric: "cpu_utilization", call: "work" },
+      async (settings) => (await startDockerPlatform(t, settings)).platform,
+    ),
+);
 
 test("the use of a container and its network is told", { skip: noContainers }, async (t) => {
   const { usage, metric } = await useOf(t, async (settings) => (await startDockerPlatform(t, settings)).platform);

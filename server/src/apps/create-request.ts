@@ -80,6 +80,17 @@ function unknownField(name: string): Fault {
 function readText(name: "config_toml" | "dockerAuth", value: unknown): string | null | undefined {
   if (value === undefined || value === null) return value;
   const row = appFields[name];
-  if (typeof value === "string" && fieldSchema(row).safeParse(value).success) return value;
+  const hasForm = typeof value === "string" && fieldSchema(row).safeParse(value).success;
+  if (hasForm && (name !== "dockerAuth" || isDockerAuth(value))) return value;
   throw refused({ field: name, given: value, allowed: allowedText(row), isSecret: "isSecret" in row });
+}
+
+/** Docker's config.json, of which some clients send one without any credentials, or `name:password`. */
+function isDockerAuth(text: string): boolean {
+  if (!text.trim().startsWith("{")) return /^[^:\s]+:[^\n]+$/.test(text.trim());
+  try {
+    return isObject(JSON.parse(text));
+  } catch {
+    return false;
+  }
 }

@@ -299,9 +299,17 @@ describe("a create request", () => {
   });
 
   test("a bad dockerAuth is refused without showing it", () => {
-    const message = refusal(() => readCreateRequest({ dockerAuth: "sesame\0" }));
-    assert.match(message, /^dockerAuth is not shown here, but must be/);
-    assert.doesNotMatch(message, /sesame/);
+    for (const dockerAuth of ["sesame:\0", "sesame", "sesame:", ":sesame", '{"sesame"', "sesame: \nsesame", 7]) {
+      const message = refusal(() => readCreateRequest({ dockerAuth }));
+      assert.match(
+        message,
+        /^dockerAuth is not shown here, but must be Docker's config\.json as text, or name:password/,
+      );
+      assert.doesNotMatch(message, /sesame/);
+    }
+    for (const dockerAuth of ["{}", ' {"auths": {}, "credsStore": "desktop"}\n', "reader:sesame:2"]) {
+      assert.equal(readCreateRequest({ dockerAuth }).dockerAuth?.reveal(), dockerAuth);
+    }
   });
 
   test("any JSON body is either read or refused with a fault", () => {

@@ -31,6 +31,17 @@ export type BuildEnding =
   /** The platform is stopping; the build returns to the queue. */
   | { readonly kind: "put_back" };
 
+const endLines = {
+  build_failure: "Error: App build failed",
+  init_failure: "Error: App failed to start",
+  init_timeout: "Error: App did not become ready in time",
+} as const;
+
+/** The last lines of the log of a build that has not succeeded. */
+export function lastLines(to: Exclude<BuildEnd, "success">, reason: string): readonly string[] {
+  return to === "cancelled" ? [reason] : [`Error: ${reason}`, endLines[to]];
+}
+
 /** Decides the ending from the error. `timeoutMs` is the timeout of the build. */
 export function endingOf(error: unknown, timeoutMs: number): BuildEnding {
   if (error instanceof BuildStopped) {

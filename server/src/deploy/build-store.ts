@@ -6,9 +6,11 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildCause, BuildState } from "@slipway/contract/words.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
+import { lastLines } from "./build-ending.ts";
 import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
 import { failReleases } from "./release-store.ts";
 import type { FetchedSource } from "./source.ts";
@@ -173,7 +175,7 @@ export async function readCancelled(
  */
 export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise<number> {
   return await db.transaction().execute(async (tx) => {
-    const { rows } = await sql<{ id: BuildId }>`
+    const { rows } = await sql<{ id: BuildId; status: "build_failure" | "cancelled"; reason: string; ended_at: Date }>`
       update builds set
         status = case when cancel_requested_at is null then 'build_failure' else 'cancelled' end,
         reason = case when cancel_requested_at is null
@@ -186,10 +188,18 @@ export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise
           and id <> all(${running}::uuid[])
           and (cancel_requested_at is not null or lease_epoch >= ${takesMax})
         for update skip locked)
-      returning id`.execute(tx);
+      returning id, status, reason, ended_at`.execute(tx);
     const ids = rows.map(({ id }) => id);
     if (ids.length > 0) await failReleases(tx, ids);
-    for (const id of ids) await notify(tx, "builds", id);
+    for (const { id, status, reason, ended_at: at } of rows) {
+      const common = { at: at.getTime(), stage: "release", stream: "platform" } as const;
+      await addBuildLines(
+        tx,
+        id,
+        lastLines(status, reason).map((line) => ({ ...common, line })),
+      );
+      await notify(tx, "builds", id);
+    }
     return rows.length;
   });
 }

@@ -16,7 +16,7 @@ import type { Secret } from "#lib/secret.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
 import { readAppToml, textReader } from "./app-files.ts";
-import { BuildStopped, endingOf } from "./build-ending.ts";
+import { BuildStopped, endingOf, lastLines } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { fingerprintOf, planBuild, type Fingerprint } from "./build-plan.ts";
 import { takesMax, type BuildEnd } from "./build-states.ts";
@@ -275,8 +275,7 @@ class BuildWork {
       return null;
     }
     if (ending.isUnexpected) log.error({ err: error, buildId }, "a build failed unexpectedly");
-    this.#output.say("release", ending.to === "cancelled" ? ending.reason : `Error: ${ending.reason}`);
-    if (ending.to !== "cancelled") this.#output.say("release", endLines[ending.to]);
+    for (const line of lastLines(ending.to, ending.reason)) this.#output.say("release", line);
     await this.#output.flush();
     return (await this.#move(ending.to, ending.reason)) ? ending.to : null;
   }
@@ -314,12 +313,6 @@ function settingLines({ settings, origins }: Pick<ResolvedSettings, "settings" |
   const given = settingNames.filter((name) => origins[name] !== "default");
   return given.map((name) => `Setting ${name} is ${shown(settings[name])} (${origins[name]}).`);
 }
-
-const endLines = {
-  build_failure: "Error: App build failed",
-  init_failure: "Error: App failed to start",
-  init_timeout: "Error: App did not become ready in time",
-} as const;
 
 function secondsText(ms: number): string {
   return ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : `${Math.round(ms / 1000)}s`;

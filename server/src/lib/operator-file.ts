@@ -25,7 +25,9 @@ export function readOperatorFile<Content>(setting: string, file: string, read: (
   } catch (error) {
     const isOurs = error instanceof OperatorFileRefused || (error instanceof Error && "code" in error);
     if (!isOurs) throw error;
-    throw new CannotStart(`${setting} (${file}) cannot be used: ${error.message}`, { cause: error });
+    const isMissing = "code" in error && error.code === "ENOENT";
+    const reason = isMissing ? `there is no file ${resolve(file)}.` : error.message;
+    throw new CannotStart(`${setting} (${file}) cannot be used: ${reason}`, { cause: error });
   }
 }
 

@@ -35,6 +35,8 @@ export type ProgressOptions = {
   /** Of the Dockerfile that the builder wrote; empty for one of the app. */
   readonly steps: ReadonlyMap<string, ImageStep>;
   readonly log: BuildLog;
+  /** Filled with what scripts find out; of an earlier try of the same build, whose steps are not run again. */
+  readonly facts?: Map<string, string>;
   /** Called once, when packages or commands run. */
   readonly onRun?: (() => void) | null;
   /** Called for a step in which the engine itself fetches an address. */
@@ -61,13 +63,14 @@ export class BuildProgress {
   readonly #onDigest: (image: string) => void;
   #onRun: (() => void) | null;
   /** What scripts found out. */
-  readonly facts = new Map<string, string>();
+  readonly facts: Map<string, string>;
   #failed: Vertex | null = null;
   #reason = "";
   #exitCode: string | null = null;
   #problem: string | null = null;
 
-  constructor({ steps, log, onRun = null, onFetch, onDigest }: ProgressOptions) {
+  constructor({ steps, log, facts = new Map(), onRun = null, onFetch, onDigest }: ProgressOptions) {
+    this.facts = facts;
     this.#onRun = onRun;
     this.#onFetch = onFetch ?? (() => undefined);
     this.#onDigest = onDigest ?? (() => undefined);

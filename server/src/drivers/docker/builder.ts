@@ -79,10 +79,12 @@ export class DockerBuilder implements Builder {
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const { engine, clock, buildTimeoutMs: waitMs } = this.#options;
     const { log, signal } = context;
-    return await retryBuild({ engine, waitMs, log, signal, clock }, (endsAtMs) => this.#try(plan, context, endsAtMs));
+    const facts = new Map<string, string>();
+    const options = { engine, waitMs, log, signal, clock };
+    return await retryBuild(options, (endsAtMs) => this.#try(plan, context, { endsAtMs, facts }));
   }
 
-  async #try(plan: BuildPlan, context: Context, endsAtMs: number): Promise<DockerArtifact> {
+  async #try(plan: BuildPlan, context: Context, ofAll: OfAllTries): Promise<DockerArtifact> {
     const dir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
     const signal = AbortSignal.any([context.signal, ended.signal]);
@@ -92,7 +94,7 @@ export class DockerBuilder implements Builder {
     await mkdir(join(dir, clientFolder), { recursive: true, mode: 0o700 });
     try {
       return await this.#whileWatched({ plan, dir, end }, () =>
-        this.#build(plan, { ...context, signal }, { dir, end, endsAtMs }),
+        this.#build(plan, { ...context, signal }, { ...ofAll, dir, end }),
       );
     } finally {
       await removeFolder(dir);
@@ -159,9 +161,9 @@ export class DockerBuilder implements Builder {
   async #build(
     plan: BuildPlan,
     context: Context,
-    given: { readonly dir: string; readonly end: (reason: unknown) => void; readonly endsAtMs: number },
+    given: OfAllTries & { readonly dir: string; readonly end: (reason: unknown) => void },
   ): Promise<DockerArtifact> {
-    const { dir, end, endsAtMs } = given;
+    const { dir, end, endsAtMs, facts } = given;
     const { log, signal, sourceDir } = context;
     await this.#keepRules();
     const { instanceId, names, runtimeDir, toolEnvironment, userOf } = this.#options;
@@ -178,7 +180,7 @@ export class DockerBuilder implements Builder {
     if (named.length > 0)
       await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry(), signal });
     const progress = new BuildProgress({
-      ...{ steps: prepared.steps, log, onRun: context.onEnvironment ?? null },
+      ...{ steps: prepared.steps, log, facts, onRun: context.onEnvironment ?? null },
       onFetch: (title) => end(addressFetched(title)),
       onDigest: (image) => {
         if (!named.some((one) => one.endsWith(image.slice(image.indexOf("@"))))) end(digestNotPlain(image));
@@ -281,6 +283,7 @@ export class DockerBuilder implements Builder {
     const auths = registry.auth && registryAuths(registry.auth, [registry.name], await this.#usualRegistry());
     await this.#writeConfig(folder, auths ?? {});
     const name = `${registry.name}:${this.#options.names("image", plan.buildId)}`;
+    log("code", "platform", `Pushing to ${registry.name}`);
     await this.#docker("tag", image, name);
     const { program } = await this.#client();
     const environment = this.#environment(folder);
@@ -349,6 +352,9 @@ export class DockerBuilder implements Builder {
     }
   }
 }
+
+/** What the tries of one build share. */
+type OfAllTries = { readonly endsAtMs: number; readonly facts: Map<string, string> };
 
 type RunningBuild = {
   readonly plan: BuildPlan;

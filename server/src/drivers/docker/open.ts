@@ -77,6 +77,14 @@ export async function openDockerDriver(
     cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
     ...{ disk, clock, log },
   });
+  for (const [field, runtime] of Object.entries(docker.runtimes)) {
+    const { runtimes } = engine.facts;
+    if (!runtimes.includes(runtime))
+      log.warn(
+        { runtime, runtimes },
+        `the engine lacks the runtime that SLIPWAY_RUNTIME_${field.toUpperCase()} names: apps with containerRuntime ${field} are refused until it has it`,
+      );
+  }
   log.info({ engine: engine.facts.version }, "apps run in containers, each app in a network of its own");
   return { driver, builder, disk, onListening: (port) => letAppsCall(firewall, { config, port, log }) };
 }

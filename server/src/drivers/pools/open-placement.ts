@@ -49,6 +49,12 @@ export async function openPlacement(settings: PoolSettings, parts: PlacementPart
     if (!isDeepStrictEqual(pools, placement.pools)) placement.setPools(pools);
   };
   await look(new AbortController().signal);
+  for (const { name: pool, gpus } of placement.pools) {
+    const missing = gpus.filter(({ isUsable }) => !isUsable);
+    const compute = [...new Set(missing.map((gpu) => gpu.compute))];
+    if (missing.length > 0)
+      log.warn({ pool, compute, missing: missing.length }, "GPUs of this pool were not found here: apps wait for them");
+  }
   const loop = new Loop({ name: "GPUs", intervalMs: lookEveryGpuMs, turn: look, clock, log });
   loop.start();
   lifecycle.onClose("GPUs", () => loop.stop());
