@@ -62,7 +62,14 @@ export function writeEtc(dir: string, sandbox: Namespaces, { isBuild }: { readon
   const network = ownNetwork(sandbox);
   mkdirSync(dir, { recursive: true });
   for (const folder of sandbox.etcFolders) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
-  for (const name of isBuild ? [...files, ...installerFiles] : files) copy(`/etc/${name}`, join(dir, name));
+  /** At once, and not by way of a file in the folder: somebody may be copying it. */
+  const replace: Replace = (to, write) => {
+    const made = `${dir}.new`;
+    write(made);
+    chmodSync(made, 0o644);
+    renameSync(made, to);
+  };
+  for (const name of isBuild ? [...files, ...installerFiles] : files) copy(`/etc/${name}`, join(dir, name), replace);
   const write = (name: string, lines: readonly string[]): void =>
     replace(join(dir, name), (to) => writeFileSync(to, lines.map((line) => `${line}\n`).join("")));
   const hostname = readText("/etc/hostname").trim();
@@ -76,15 +83,10 @@ export function writeEtc(dir: string, sandbox: Namespaces, { isBuild }: { readon
   write("resolv.conf", [...resolver.filter(isKept), ...(servers ?? [])]);
 }
 
-/** At once: somebody may be copying the folder. */
-function replace(to: string, write: (path: string) => void): void {
-  write(`${to}.new`);
-  chmodSync(`${to}.new`, 0o644);
-  renameSync(`${to}.new`, to);
-}
+type Replace = (to: string, write: (path: string) => void) => void;
 
 /** Keeps links into the system's folders; copies the content of all others. Omits unreadable files. */
-function copy(from: string, to: string): void {
+function copy(from: string, to: string, replace: Replace): void {
   const found = lstatSync(from, { throwIfNoEntry: false });
   if (found === undefined) return;
   mkdirSync(dirname(to), { recursive: true });
