@@ -72,9 +72,10 @@ describe("what is accepted", () => {
       ...own,
     });
   });
-  test("uv waits for an index as long as pip, unless it is told otherwise", () => {
-    const given = { PIP_DEFAULT_TIMEOUT: "180", SLIPWAY_SECRET_KEY: "0".repeat(64) };
-    assert.equal(readConfig(given).toolEnvironment["UV_HTTP_TIMEOUT"], "180");
+  test("the timeout that is set for pip counts for uv, unless it is told otherwise", () => {
+    const given = { PIP_DEFAULT_TIMEOUT: "7.5", SLIPWAY_SECRET_KEY: "0".repeat(64) };
+    assert.equal(readConfig(given).toolEnvironment["UV_HTTP_TIMEOUT"], "8");
+    assert.equal(readConfig({ ...given, PIP_DEFAULT_TIMEOUT: "soon" }).toolEnvironment["UV_HTTP_TIMEOUT"], undefined);
     const { toolEnvironment } = readConfig({ ...given, UV_HTTP_TIMEOUT: "7", UV_HTTP_RETRIES: "1" });
     assert.deepEqual([toolEnvironment["UV_HTTP_TIMEOUT"], toolEnvironment["UV_HTTP_RETRIES"]], ["7", "1"]);
   });

@@ -272,11 +272,11 @@ function parseSecretKeys(given: string | null): readonly Secret[] | null {
 
 /** The variables that git, pip, uv and builds get. */
 export function toolEnvironmentOf(environment: Environment): Readonly<Record<string, string>> {
-  const { PIP_DEFAULT_TIMEOUT: waitSeconds } = environment;
+  const waitSeconds = Math.ceil(Number(environment["PIP_DEFAULT_TIMEOUT"]));
   const picked: Record<string, string> = {
-    // Of its own accord, uv gives up on a slow index sooner than pip, and knows only its own name for the timeout.
+    // uv gives up on an index that fails for a moment sooner than pip, and has a name of its own for the timeout, in whole seconds.
     UV_HTTP_RETRIES: "5",
-    ...(waitSeconds === undefined ? {} : { UV_HTTP_TIMEOUT: waitSeconds }),
+    ...(waitSeconds > 0 ? { UV_HTTP_TIMEOUT: String(waitSeconds) } : {}),
   };
   for (const [name, value] of Object.entries(environment)) {
     if (value !== undefined && toolVariables.some((form) => form.test(name))) picked[name] = value;

@@ -3,6 +3,8 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
 import { DiskWatch } from "#drivers/disk/disk-watch.ts";
@@ -275,6 +277,15 @@ test("what runs when the engine ends is reported once, and what it lost track of
     await until("the driver knows that it is back", () => driver.outage() === null);
   }
   const last = await startServing(stage);
+  const pid = Number(readFileSync(join(dirname(engine.current.dataRoot), "docker.pid"), "utf8"));
+  process.kill(pid, "SIGSTOP");
+  try {
+    await until("the driver knows that it hangs", () => driver.outage() !== null, { deadlineMs: 60_000 });
+  } finally {
+    process.kill(pid, "SIGCONT");
+  }
+  await until("the driver knows that it answers", () => driver.outage() === null);
+  assert.equal(exitsOf(stage, last).length, 0);
   await driver.stop(last.replicaId, { graceMs: 0 });
   await driver.forget(last.replicaId);
   assert.deepEqual(await fixture.remains(), []);

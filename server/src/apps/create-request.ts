@@ -89,7 +89,8 @@ function readText(name: "config_toml" | "dockerAuth", value: unknown): string | 
 function isDockerAuth(text: string): boolean {
   if (!text.trim().startsWith("{")) return /^[^:\s]+:[^\n]+$/.test(text.trim());
   try {
-    return isObject(JSON.parse(text));
+    const config: unknown = JSON.parse(text);
+    return isObject(config) && (config["auths"] === undefined || isObject(config["auths"]));
   } catch {
     return false;
   }

@@ -299,7 +299,16 @@ describe("a create request", () => {
   });
 
   test("a bad dockerAuth is refused without showing it", () => {
-    for (const dockerAuth of ["sesame:\0", "sesame", "sesame:", ":sesame", '{"sesame"', "sesame: \nsesame", 7]) {
+    for (const dockerAuth of [
+      "sesame:\0",
+      "sesame",
+      "sesame:",
+      ":sesame",
+      '{"sesame"',
+      '{"auths": null, "x": "sesame"}',
+      "sesame: \nsesame",
+      7,
+    ]) {
       const message = refusal(() => readCreateRequest({ dockerAuth }));
       assert.match(
         message,

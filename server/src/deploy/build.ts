@@ -174,9 +174,9 @@ class BuildWork {
     const { gitPath } = decided.settings;
     const reused = await this.#reuse(fingerprintOf({ commit: madeOf, gitPath, driver: driver.name, plan }), isClean);
     if (reused !== null) return { decided, artifact: reused };
-    const artifact = await this.#buildMetered((onEnvironment) =>
+    const artifact = await this.#buildMetered((metering) =>
       builder.build(plan, {
-        ...{ sourceDir: fetched.appDir, log, signal, onEnvironment },
+        ...{ sourceDir: fetched.appDir, log, signal, ...metering },
         registryAuth: () => registryAuthOf(appId),
       }),
     );
@@ -209,11 +209,16 @@ class BuildWork {
   }
 
   /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */
-  async #buildMetered(build: (onEnvironment: () => void) => Promise<Artifact>): Promise<Artifact> {
+  async #buildMetered(
+    build: (metering: { readonly onEnvironment: () => void; readonly onAgain: () => void }) => Promise<Artifact>,
+  ): Promise<Artifact> {
     const { clock, db } = this.#parts;
     const starts: { readonly ms: number; readonly startedAt: Date }[] = [];
     try {
-      return await build(() => starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }));
+      return await build({
+        onEnvironment: () => starts.push({ ms: clock.monotonicMs(), startedAt: new Date(clock.now()) }),
+        onAgain: () => (starts.length = 0),
+      });
     } finally {
       for (const { ms, startedAt } of starts.slice(0, 1)) {
         const endedAt = new Date(startedAt.getTime() + clock.monotonicMs() - ms);

@@ -50,6 +50,8 @@ export interface Builder {
       readonly registryAuth: () => Promise<Secret | null>;
       /** Called when the builder starts to create an environment; not called when it reuses one. */
       readonly onEnvironment?: () => void;
+      /** Called before another try after a failure that is nobody's fault: what was before does not count as work for the app. */
+      readonly onAgain?: () => void;
     },
   ): Promise<Artifact>;
   /** Removes an artifact that no release needs any more. */

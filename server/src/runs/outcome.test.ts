@@ -146,3 +146,8 @@ test("what is cut off because its replica made way for another one is tried agai
   assert.equal(become(answered(200), reclaimed), "success, 200, result, 200");
   assert.equal(become(failed("call_timeout"), reclaimed), "timeout, 504, no result, 504");
 });
+
+test("a run that finds nothing to serve it is tried again when the fault says, so that many do not come back each second", () => {
+  const fault = new Fault("unavailable", "The engine does not answer.", { retryAfterSeconds: 10 });
+  assert.equal(become({ kind: "failed", fault, wasSent: false }), "again in 10000, not counted");
+});

@@ -116,7 +116,8 @@ function ofFailed(
   // However long that takes: the app is not at fault, and its owner decides when it continues.
   if (waitsForOwner.has(code)) return givenBack(platformDelayMs, message);
   if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
-    if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(platformDelayMs, message);
+    const delayMs = Math.max(platformDelayMs, (fault.retryAfterSeconds ?? 0) * 1000);
+    if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(delayMs, message);
     return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });
   }
   if (code === "not_deployed") return ofFault("failure", status, { reason: message });

@@ -256,11 +256,13 @@ export class AppReconciler {
     const hasNoRoom = next.starts > 0 && within.starts === 0 && within.drains.length === 0;
     const exchange = hasNoRoom && within.mayExchange ? planExchange(planned) : null;
     this.#carryOut((exchange ?? within).drains);
-    const full = this.#start(route, release, (exchange ?? within).starts);
+    const isOutage = !choice.ok && choice.why === "outage";
+    // Whoever waits in line keeps the place.
+    const full = isOutage ? undefined : this.#start(route, release, (exchange ?? within).starts);
     const isDraining = this.#parts.fleet.ofApp(route.appId).some(({ state }) => state === "draining");
     // What a restart replaces may have the very capacity that its replacement needs.
     if (full !== undefined && !isDraining) this.#carryOut(planExchange(planned)?.drains ?? []);
-    const outage = !choice.ok && choice.why === "outage" && desired > planned.length ? choice.reason : undefined;
+    const outage = isOutage && desired > planned.length ? choice.reason : undefined;
     return full ?? within.heldBack ?? outage;
   }
 

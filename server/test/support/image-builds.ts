@@ -12,6 +12,7 @@ import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
+import { pingsAt } from "#drivers/docker/engine.ts";
 import { buildPlan } from "./build-plan.ts";
 import { toolEnvironment } from "./build-queue.ts";
 import { cleanLast, type WithAfter } from "./clean-last.ts";
@@ -46,7 +47,7 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
   const builder = new DockerBuilder({
     instanceId,
     names: keyedNames(randomBytes(32)),
-    engine: { calls: new Docker({ socketPath: engine.socketPath }) },
+    engine: { calls: new Docker({ socketPath: engine.socketPath }), pings: pingsAt(engine.socketPath) },
     ...{
       buildsDir,
       runtimeDir,

@@ -167,7 +167,10 @@ test("a connection that broke is told from a step that failed with the same word
   const base = "#4 [base 1/1] FROM x\n#4 ERROR: rpc error: code = Internal desc = unexpected EOF\n";
   assert.equal(read(base).isBroken, true);
   assert.equal(read("#5 [packages 1/1] RUN x\n#5 1.0 half\nunexpected EOF").isBroken, true);
-  assert.equal(read("Cannot connect to the Docker daemon at unix:///x. Is it running?").isBroken, true);
+  for (const before of ["", "ERROR: ", "ERROR: failed to build: "]) {
+    assert.equal(read(`${before}Cannot connect to the Docker daemon at unix:///x. Is it running?`).isBroken, true);
+    assert.equal(read(`${before}unexpected EOF`).isBroken, true);
+  }
   assert.equal(read("#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: exit code: 1").isBroken, false);
   const step = "#5 [packages 1/1] RUN x\n#5 1.0 unexpected EOF\n#5 ERROR: process did not complete: exit code: 1\n";
   assert.equal(

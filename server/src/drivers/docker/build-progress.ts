@@ -3,6 +3,7 @@
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import { fetchesAddress } from "./dockerfile-check.ts";
 import type { ImageStep } from "./dockerfile.ts";
+import { saysBroken } from "./retry-build.ts";
 import { factMark, problemMark, warningMark } from "./image-scripts.ts";
 
 /** One unit of work of a build, which the output numbers. */
@@ -45,9 +46,6 @@ export type ProgressOptions = {
   readonly onDigest?: (image: string) => void;
 };
 
-/** What the client says, and gRPC. */
-const connectionBroke =
-  /^unexpected EOF$|^Cannot connect to the Docker daemon|^error during connect|rpc error: .*(?:unexpected EOF|transport is closing|error reading from server|data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/;
 const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
 
@@ -98,7 +96,7 @@ export class BuildProgress {
    * their transport, which another try rarely meets.
    */
   get isConnectionBroken(): boolean {
-    return this.#exitCode === null && connectionBroke.test(this.#reason);
+    return this.#exitCode === null && saysBroken(this.#reason);
   }
 
   /** What is known of the failure after the output's end. */

@@ -33,7 +33,7 @@ import { ConnectionBroke, retryBuild } from "./retry-build.ts";
 export type DockerBuilderOptions = {
   readonly instanceId: string;
   readonly names: KeyedNames;
-  readonly engine: Pick<Engine, "calls">;
+  readonly engine: Pick<Engine, "calls" | "pings">;
   /** Absolute path; holds a folder for each running build. */
   readonly buildsDir: string;
   /** The files of the cortex runtime. */
@@ -77,11 +77,9 @@ export class DockerBuilder implements Builder {
   async build(plan: BuildPlan, context: Context): Promise<Artifact> {
     const refusal = this.#options.disk?.buildRefusal() ?? null;
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
-    const { engine, clock, buildTimeoutMs: waitMs } = this.#options;
-    const { log, signal } = context;
-    const facts = new Map<string, string>();
-    const options = { engine, waitMs, log, signal, clock };
-    return await retryBuild(options, (endsAtMs) => this.#try(plan, context, { endsAtMs, facts }));
+    const { engine, clock, buildTimeoutMs } = this.#options;
+    const ofAll = { endsAtMs: clock.monotonicMs() + buildTimeoutMs, facts: new Map<string, string>() };
+    return await retryBuild({ ...context, engine, clock }, () => this.#try(plan, context, ofAll));
   }
 
   async #try(plan: BuildPlan, context: Context, ofAll: OfAllTries): Promise<DockerArtifact> {

@@ -36,7 +36,7 @@ import { ContainerFile } from "./container-file.ts";
 import { containerSpec, labels, recordInLabels, type ContainerRecord } from "./container-spec.ts";
 import { engineStatus, isUnreachable, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
 import { followEvents } from "./engine-events.ts";
-import { EngineOutage } from "./engine-outage.ts";
+import { EngineOutage, lookEveryPingMs } from "./engine-outage.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import { withImage, type ImageRegistry } from "./pull-image.ts";
 import { startRefusal } from "./start-refusal.ts";
@@ -122,7 +122,8 @@ export class DockerDriver implements Driver {
       new Loop({ name, intervalMs, turn, clock: options.clock, log: options.log });
     this.#loops = [
       loop("docker driver", lookEveryMs, () => this.#lookAtStopping()),
-      loop("list of containers", compareEveryMs, () => this.#outage.during(() => this.#compare())),
+      loop("Docker engine", lookEveryPingMs, () => this.#outage.look()),
+      loop("list of containers", compareEveryMs, async () => void (this.#outage.now ?? (await this.#compare()))),
       loop("rules of apps' networks", rulesEveryMs, () => this.#keepFirewall()),
     ];
   }
@@ -130,11 +131,15 @@ export class DockerDriver implements Driver {
   async open(sink: ReplicaSink): Promise<void> {
     assert(this.#sink === null, "a driver is opened once");
     this.#sink = sink;
-    const { containersDir, clock } = this.#options;
+    const { containersDir, clock, log } = this.#options;
     await mkdir(containersDir, { recursive: true, mode: 0o700 });
     await this.#networks.adopt();
     await this.#adopt();
-    const onFailure = (error: unknown): void => this.#outage.noteSilence(error);
+    const onFailure = (error: unknown): void => {
+      if (this.#outage.now === null)
+        log.warn({ reason: (error as Error).message }, "the events of the Docker engine were interrupted");
+      void this.#outage.look();
+    };
     this.#watch = retry({ ...watching, clock, signal: this.#closing.signal, onFailure }, () => this.#watchEvents());
     for (const loop of this.#loops) loop.start();
   }
@@ -241,6 +246,7 @@ export class DockerDriver implements Driver {
         await container.discard();
         await this.#remove(container.containerId);
       }
+      if (isUnreachable(error)) void this.#outage.look();
       if (signal.aborted) throw new StartRefused("The start was cancelled.");
       if (!(error instanceof StartRefused)) log.warn({ err: error, replicaId }, "the engine did not start a container");
       throw startRefusal(error, spec);
@@ -353,7 +359,6 @@ export class DockerDriver implements Driver {
   async #compare(): Promise<void> {
     await this.#lookForRuntimes();
     const all = await this.#listed();
-    this.#outage.noteAnswer();
     await this.#removeUnknown(all);
     const listed = new Set(all.filter(({ State }) => State === "running").map(({ Id }) => Id));
     const running = [...this.#containers.values()].filter((container) => !container.isEnded);

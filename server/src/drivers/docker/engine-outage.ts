@@ -1,18 +1,22 @@
-// Whether the Docker engine answers, as the driver's own requests find out.
+// Whether the Docker engine answers: asks it at an interval, and at once when somebody has got no answer.
 import type { Outage } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
-import { isUnreachable } from "./engine.ts";
+import type { Engine } from "./engine.ts";
 
 /** For the owner of an app. */
 export const engineIsDown = "The Docker engine does not answer. The operator has to start it, or to restart it.";
 
-type Parts = { readonly clock: Clock; readonly log: Log };
+/** How often `look` is to be called. */
+export const lookEveryPingMs = 2_000;
+
+type Parts = { readonly engine: Pick<Engine, "pings">; readonly clock: Clock; readonly log: Log };
 
 /** One per driver. Says each change in the log, once. */
 export class EngineOutage {
   readonly #parts: Parts;
   #outage: Outage | null = null;
+  #looking: Promise<void> | null = null;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -23,31 +27,28 @@ export class EngineOutage {
     return this.#outage;
   }
 
-  /** The engine has not answered a request. */
-  noteSilence(error: unknown): void {
-    if (this.#outage !== null) return;
-    const { clock, log } = this.#parts;
-    this.#outage = { sinceMs: clock.monotonicMs(), reason: engineIsDown };
-    const reason = error instanceof Error ? error.message : String(error);
-    log.warn({ reason }, "the Docker engine does not answer: nothing is started or built until it does");
+  /** Asks the engine, once at a time. Never rejects. */
+  look(): Promise<void> {
+    return (this.#looking ??= this.#look().finally(() => (this.#looking = null)));
   }
 
-  /** Asks the engine for something that can wait until it answers. */
-  async during(ask: () => Promise<void>): Promise<void> {
-    try {
-      await ask();
-    } catch (error) {
-      if (!isUnreachable(error)) throw error;
-      this.noteSilence(error);
+  async #look(): Promise<void> {
+    const { engine, clock, log } = this.#parts;
+    const askedAtMs = clock.monotonicMs();
+    const error: unknown = await engine.pings.ping().then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    if (error === null && this.#outage !== null) {
+      const seconds = Math.round((clock.monotonicMs() - this.#outage.sinceMs) / 1000);
+      this.#outage = null;
+      log.info({ seconds }, "the Docker engine answers again");
+    } else if (error !== null && this.#outage === null) {
+      this.#outage = { sinceMs: askedAtMs, reason: engineIsDown };
+      log.warn(
+        { reason: (error as Error).message },
+        "the Docker engine does not answer: nothing is started or built until it does",
+      );
     }
-  }
-
-  /** The engine has answered. */
-  noteAnswer(): void {
-    if (this.#outage === null) return;
-    const { clock, log } = this.#parts;
-    const seconds = Math.round((clock.monotonicMs() - this.#outage.sinceMs) / 1000);
-    this.#outage = null;
-    log.info({ seconds }, "the Docker engine answers again");
   }
 }

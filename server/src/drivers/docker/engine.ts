@@ -6,6 +6,8 @@ import Docker from "dockerode";
 export type Engine = {
   /** For requests with one answer; each ends within `callWaitMs` without a byte. */
   readonly calls: Docker;
+  /** For asking whether it answers: it does at once, unless it hangs. */
+  readonly pings: Docker;
   /** For answers that go on: events and logs. */
   readonly streams: Docker;
   readonly facts: EngineFacts;
@@ -27,6 +29,7 @@ export type EngineFacts = {
 };
 
 const callWaitMs = 60_000;
+const pingWaitMs = 5_000;
 const filesMost = 65_536;
 
 /** Rejects when no engine answers at the socket. */
@@ -37,6 +40,7 @@ export async function connectEngine(socketPath: string, waitMs = callWaitMs): Pr
   const isDesktop = process.platform !== "linux" || info.OperatingSystem === "Docker Desktop";
   return {
     calls,
+    pings: pingsAt(socketPath),
     streams: new Docker({ socketPath }),
     facts: {
       version: info.ServerVersion,
@@ -48,6 +52,11 @@ export async function connectEngine(socketPath: string, waitMs = callWaitMs): Pr
       hasReachableContainers: !isRootless && !isDesktop,
     },
   };
+}
+
+/** See `Engine`. */
+export function pingsAt(socketPath: string): Docker {
+  return new Docker({ socketPath, timeout: pingWaitMs });
 }
 
 /** The OCI runtimes that the engine has now, for example `runc`. Its operator may add and remove some while it runs. */
@@ -82,9 +91,14 @@ export function engineStatus(error: unknown): number | null {
   return typeof status === "number" ? status : null;
 }
 
+/** Of a connection that broke, or of a request that took too long. */
+const brokenCodes = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);
+
 /** True when there was no answer at all, as while the engine is down. */
 export function isUnreachable(error: unknown): boolean {
-  return engineStatus(error) === null && typeof (error as NodeJS.ErrnoException).code === "string";
+  if (!(error instanceof Error) || engineStatus(error) !== null) return false;
+  const { code = "", syscall } = error as NodeJS.ErrnoException;
+  return syscall === "connect" || brokenCodes.has(code);
 }
 
 /** Ignores the engine's refusals with one of these statuses, such as 404 when something is already gone. */

@@ -1,9 +1,10 @@
 // Builds an image again when the engine, or the connection to it, broke off meanwhile, and waits for an engine that does not answer.
 import { buildAgain } from "@slipway/contract/advice.ts";
-import { BuildFailed, type BuildLog } from "#drivers/builder.ts";
+import { BuildFailed, type Builder } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import { retry, untilStop } from "#lib/retry.ts";
-import type { Engine } from "./engine.ts";
+import { isUnreachable, type Engine } from "./engine.ts";
+import { engineIsDown } from "./engine-outage.ts";
 
 /** Neither the app nor its image is at fault: another try rarely meets it. */
 export class ConnectionBroke extends BuildFailed {}
@@ -11,52 +12,66 @@ export class ConnectionBroke extends BuildFailed {}
 /** How often one image is built while the connection breaks. */
 const triesMax = 3;
 const pauses = { firstMs: 1000, factor: 2, msMax: 10_000, jitter: 0.1 };
+/** How long a try waits for the engine. */
+const engineWaitMs = 600_000;
 
-type RetryBuild = {
-  readonly engine: Pick<Engine, "calls">;
-  /** For all tries and pauses. */
-  readonly waitMs: number;
-  readonly log: BuildLog;
-  readonly signal: AbortSignal;
+/** What docker's client and its plugin say, and gRPC. */
+const broken =
+  /Cannot connect to the Docker daemon|error during connect|(?:^|: )unexpected EOF$|rpc error: .*(?:unexpected EOF|transport is closing|error reading from server|data exceeding the limit \d+ bytes|error code: FLOW_CONTROL_ERROR)/m;
+
+/** True when a message says that the connection to the engine or its builder broke. */
+export function saysBroken(message: string): boolean {
+  return broken.test(message);
+}
+
+type RetryBuild = Pick<Parameters<Builder["build"]>[1], "log" | "signal" | "onAgain"> & {
+  readonly engine: Pick<Engine, "pings">;
   readonly clock: Clock;
 };
 
 /** Rejects with the reason of the last try, with `BuildFailed` when the engine stays away, or with the reason of `signal`. */
-export async function retryBuild<Result>(
-  options: RetryBuild,
-  build: (endsAtMs: number) => Promise<Result>,
-): Promise<Result> {
-  const { engine, waitMs, log, signal, clock } = options;
-  const endsAtMs = clock.monotonicMs() + waitMs;
+export async function retryBuild<Result>(options: RetryBuild, build: () => Promise<Result>): Promise<Result> {
+  const { engine, log, signal, onAgain } = options;
   for (let tries = 1; ; tries++) {
-    await waitForEngine(options, endsAtMs);
+    await waitForEngine(options);
     try {
-      return await build(endsAtMs);
+      return await build();
     } catch (error) {
       if (signal.aborted || tries === triesMax) throw error;
-      const answers = await engine.calls.ping().then(
+      const answers = await engine.pings.ping().then(
         () => true,
         () => false,
       );
-      if (answers && !(error instanceof ConnectionBroke)) throw error;
+      if (answers && !isBroken(error)) throw error;
       log("prepare", "platform", "The connection to the Docker engine broke; trying again.");
+      onAgain?.();
     }
   }
 }
 
-async function waitForEngine({ engine, waitMs, log, signal, clock }: RetryBuild, endsAtMs: number): Promise<void> {
+function isBroken(error: unknown): boolean {
+  if (error instanceof ConnectionBroke || isUnreachable(error)) return true;
+  // Its text may repeat what the app's own step has printed.
+  if (error instanceof BuildFailed) return isBroken(error.cause);
+  return error instanceof Error && saysBroken(error.message);
+}
+
+async function waitForEngine({ engine, log, signal, clock }: RetryBuild): Promise<void> {
   const late = new AbortController();
-  const cancel = clock.after(endsAtMs - clock.monotonicMs(), () => late.abort(new Error("the engine stays away")));
+  const cancel = clock.after(engineWaitMs, () => late.abort(new Error("the engine stays away")));
   const noteSilence = (_error: unknown, tries: number): void => {
-    if (tries === 1)
-      log("prepare", "platform", "The Docker engine does not answer. The build goes on as soon as it does.");
+    if (tries > 1) return;
+    log("prepare", "platform", "The Docker engine does not answer. The build goes on as soon as it does.");
   };
   const until = { ...pauses, triesMax: untilStop, clock, signal: AbortSignal.any([signal, late.signal]) };
-  const answer = await retry({ ...until, onFailure: noteSilence }, async () => (await engine.calls.ping(), true));
+  const answer = await retry({ ...until, onFailure: noteSilence }, async () => {
+    await engine.pings.ping();
+    return true;
+  });
   cancel();
   signal.throwIfAborted();
   if (answer === true) return;
   throw new BuildFailed(
-    `The Docker engine did not answer within ${Math.round(waitMs / 1000)} s (SLIPWAY_BUILD_TIMEOUT_SECONDS). The operator has to start it; then ${buildAgain}.`,
+    `${engineIsDown} The build waited for it for ${engineWaitMs / 60_000} minutes; ${buildAgain} afterwards.`,
   );
 }

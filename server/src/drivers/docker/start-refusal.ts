@@ -1,7 +1,7 @@
 // Why the engine did not start a container, in a sentence for the app's owner.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
-import { engineStatus } from "./engine.ts";
+import { engineStatus, isUnreachable } from "./engine.ts";
 import { engineIsDown } from "./engine-outage.ts";
 
 /** `error`: of creating or starting the container. */
@@ -10,7 +10,11 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
   const text = error instanceof Error ? error.message : String(error);
   const program = spec.entrypoint[0] ?? "the image's start command";
   const options = { cause: error };
-  if (engineStatus(error) === null) return new StartRefused(engineIsDown, { ...options, kind: "no_capacity" });
+  if (isUnreachable(error)) return new StartRefused(engineIsDown, { ...options, kind: "no_capacity" });
+  if (engineStatus(error) === null) {
+    const prepared = "The container could not be prepared. The platform's log has the reason for the operator.";
+    return new StartRefused(prepared, { ...options, kind: "no_capacity" });
+  }
   if (/no such image/i.test(text))
     return new StartRefused(`The image of the build is no longer on this machine: ${buildAgain}.`, {
       ...options,
