@@ -34,7 +34,6 @@ export class EngineOutage {
 
   async #look(): Promise<void> {
     const { engine, clock, log } = this.#parts;
-    const askedAtMs = clock.monotonicMs();
     const error: unknown = await engine.pings.ping().then(
       () => null,
       (reason: unknown) => reason,
@@ -44,7 +43,8 @@ export class EngineOutage {
       this.#outage = null;
       log.info({ seconds }, "the Docker engine answers again");
     } else if (error !== null && this.#outage === null) {
-      this.#outage = { sinceMs: askedAtMs, reason: engineIsDown };
+      // A platform that stood still for a while may have missed the answer: the next look tells, before anybody is refused.
+      this.#outage = { sinceMs: clock.monotonicMs(), reason: engineIsDown };
       log.warn(
         { reason: (error as Error).message },
         "the Docker engine does not answer: nothing is started or built until it does",
