@@ -24,35 +24,35 @@ const graceMs = 10_000;
 
 const log = createLog({ level: "error", pretty: process.stderr.isTTY });
 
+/** A sentence for each thing that was ended. */
+const ended: string[] = [];
 try {
   const config = readConfig(process.env);
-  const ended = existsSync(dataPaths(config.dataDir).lockFile) ? await stop(config) : [];
-  const nothing = `Nothing of the data folder ${config.dataDir} was running.`;
-  process.stdout.write(`${ended.length === 0 ? nothing : ended.join("\n")}\n`);
+  if (existsSync(dataPaths(config.dataDir).lockFile)) await stop(config);
+  if (ended.length === 0) ended.push(`Nothing of the data folder ${config.dataDir} was running.`);
 } catch (error) {
   if (!(error instanceof CannotStart || error instanceof ConfigRefused)) throw error;
   process.stderr.write(`${error.message}\n`);
   process.exitCode = 1;
+} finally {
+  if (ended.length > 0) process.stdout.write(`${ended.join("\n")}\n`);
 }
 
-/** Returns a sentence for each thing that it ended. */
-async function stop(config: Config): Promise<string[]> {
+async function stop(config: Config): Promise<void> {
   const paths = dataPaths(config.dataDir);
-  const ended: string[] = [];
-  const lock = await endPlatform(config, ended);
+  const lock = await endPlatform(config);
   const lifecycle = new Lifecycle({ log, clock });
   lifecycle.onClose("data folder", () => lock.release());
   try {
-    await endReplicas(config, { lock, lifecycle }, ended);
-    await endDatabase(clusterPaths(paths.postgresDir).dataFolder, ended);
+    await endReplicas(config, { lock, lifecycle });
   } finally {
+    await endDatabase(clusterPaths(paths.postgresDir).dataFolder);
     await lifecycle.close();
   }
-  return ended;
 }
 
 /** Holds the data folder's lock once nobody else does. */
-async function endPlatform({ dataDir, drainSeconds }: Config, ended: string[]): Promise<FolderLock> {
+async function endPlatform({ dataDir, drainSeconds }: Config): Promise<FolderLock> {
   const { lockFile } = dataPaths(dataDir);
   const startedMs = clock.monotonicMs();
   for (let asked: number | null = null; ;) {
@@ -95,7 +95,6 @@ function holdsLock(pid: number, lockFile: string): boolean {
 async function endReplicas(
   config: Config,
   { lock, lifecycle }: { readonly lock: FolderLock; readonly lifecycle: Lifecycle },
-  ended: string[],
 ): Promise<void> {
   const { instanceId } = lock;
   const paths = dataPaths(config.dataDir);
@@ -118,7 +117,7 @@ async function endReplicas(
   }
 }
 
-async function endDatabase(dataFolder: string, ended: string[]): Promise<void> {
+async function endDatabase(dataFolder: string): Promise<void> {
   const pidFile = join(dataFolder, "postmaster.pid");
   if (!existsSync(pidFile)) return;
   const pid = Math.abs(Number.parseInt(readFileSync(pidFile, "utf8"), 10));

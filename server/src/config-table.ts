@@ -73,7 +73,7 @@ export const settingTable = {
     "Credentials for SLIPWAY_IMAGE_REGISTRY: name:password, or a Docker configuration in JSON.",
   ),
   SLIPWAY_APP_NETWORK: choice("auto", ["auto", "own", "shared"]).about(
-    "Network of replicas and builds that run as processes. own: each has its own network, which reaches only the internet and the platform; this needs root and the programs ip and nft, otherwise the platform refuses to start. shared: all use the host's network. auto: own where possible.",
+    "Network of apps. own: each replica and build that runs as a process, and the containers of each app, have a network of their own, which reaches only the internet and the platform; this needs root and the programs ip and nft, otherwise the platform refuses to start. shared: processes use the host's network, and containers reach what the host reaches. auto: own where possible.",
   ),
   SLIPWAY_APP_NETWORK_ALLOW: list("").about(
     "Private IPv4 addresses and ranges (CIDR, separated by commas) that apps may reach from their own networks, such as 10.1.0.0/16 or an address of this machine.",

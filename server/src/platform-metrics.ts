@@ -232,7 +232,7 @@ function addStores(metrics: Metrics, { counts, disk }: Parts): void {
   metrics.gauge("slipway_disk_free_bytes", "Free disk space for the data folder.", () => disk.room.bytes);
   metrics.gauge(
     "slipway_disk_reserve_bytes",
-    "Reserved disk space: with less free space, apps are not started and nothing is built.",
+    "Reserved disk space: with less free space nothing is built, with less than a quarter of it nothing is started.",
     () => disk.room.reserveBytes,
   );
 }

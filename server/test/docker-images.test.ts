@@ -21,7 +21,7 @@ import { startOwnEngine } from "#test/support/own-engine.ts";
 import { drawTests } from "#test/support/drawn-cases.ts";
 import { Secret } from "#lib/secret.ts";
 
-const test = drawTests({ what: "kinds of images", count: 11, max: 6 });
+const test = drawTests({ what: "kinds of images", count: 12, max: 6 });
 
 const skip = await noEngine();
 const skipPackages = skip === false ? await packageIndexAnswers() : skip;
@@ -121,6 +121,10 @@ function dockerfile(end: string): string {
   return `FROM ${baseImage}\nARG APP_NAME\nWORKDIR /srv/app\nCOPY . .\nRUN echo $APP_NAME > made.txt\n${end}\n`;
 }
 
+function isListed(engine: Engine, image: string): boolean {
+  return runDocker(engine, "image", "ls", "--quiet", "--no-trunc").includes(image);
+}
+
 async function refused(build: Promise<unknown>, form: RegExp): Promise<void> {
   await assert.rejects(build, (error) => {
     assert.ok(error instanceof BuildFailed, String(error));
@@ -163,6 +167,25 @@ test("a private base image is pulled with the app's credentials, which stay nowh
     const found = spawnSync("grep", ["-rslF", word, engine.dataRoot, builds.buildsDir], { encoding: "utf8" });
     assert.equal(found.stdout, "");
   }
+});
+
+test("an image that somebody has removed is pulled from the registry, and is gone without one", { skip }, async (t) => {
+  const engine = await openEngine();
+  const { username, password, host } = await openRegistry(t);
+  const registry = { name: `${host}/apps`, auth: new Secret(`${username}:${password}`) };
+  const builds = imageBuilds(t, engine, { registry });
+  const artifact = await builds.build({ "main.py": "" });
+  const isThere = (of: DockerArtifact): Promise<boolean> =>
+    builds.builder.isThere(of, { signal: new AbortController().signal });
+  for (const isLost of [false, true]) {
+    if (isLost) await builds.builder.remove(artifact);
+    assert.equal(isListed(engine, artifact.image), !isLost);
+    assert.equal(await isThere(artifact), true);
+    assert.equal(isListed(engine, artifact.image), true);
+  }
+  await builds.builder.remove(artifact);
+  for (const reference of [null, `${host}/apps@sha256:${"0".repeat(64)}`])
+    assert.equal(await isThere({ ...artifact, reference }), false);
 });
 
 test("a private image that another project has pulled is not given to who names its digest", { skip }, async (t) => {
@@ -336,23 +359,17 @@ test("a collection keeps what releases and builds need", { skip }, async (t) => 
   const builds = imageBuilds(t, engine);
   const building = newBuildId();
   const plans = [{}, {}, { buildId: building }, {}];
-  const images: string[] = [];
   const artifacts: DockerArtifact[] = [];
-  for (const plan of plans) {
-    const artifact = await builds.build({ "main.py": "" }, { plan });
-    artifacts.push(artifact);
-    images.push(artifact.image);
-  }
-  const isThere = (image = ""): boolean => runDocker(engine, "image", "ls", "--quiet", "--no-trunc").includes(image);
+  for (const plan of plans) artifacts.push(await builds.build({ "main.py": "" }, { plan }));
   await builds.builder.remove(artifacts[3] ?? assert.fail());
   await builds.builder.remove(artifacts[3] ?? assert.fail());
   // Of a build that was killed with the platform, of one that runs, and of the process driver.
-  const folders = [`killed/client`, `${building}/client`, "other/app"];
-  for (const path of folders) mkdirSync(join(builds.buildsDir, path), { recursive: true });
+  for (const path of [`killed/client`, `${building}/client`, "other/app"])
+    mkdirSync(join(builds.buildsDir, path), { recursive: true });
   await builds.builder.collect(() => Promise.resolve({ artifacts: artifacts.slice(0, 1), building: [building] }));
   assert.deepEqual(readdirSync(builds.buildsDir).sort(), [building, "other"].sort());
   assert.deepEqual(
-    images.map((image) => isThere(image)),
+    artifacts.map(({ image }) => isListed(engine, image)),
     [true, false, true, false],
   );
 });

@@ -67,7 +67,7 @@ test("plans are kept, and a file that does not fit keeps the platform from start
   await assert.rejects(platform.restart(), wrong);
   await assert.rejects(
     platform.restart({ environment: { SLIPWAY_PLANS_FILE: `${file}.gone` } }),
-    /SLIPWAY_PLANS_FILE \(.*\.gone\) cannot be used: ENOENT: no such file/,
+    /SLIPWAY_PLANS_FILE \(.*\.gone\) cannot be used: there is no file /,
   );
   await writeFile(file, plans);
   await platform.restart();

@@ -1,7 +1,8 @@
 // What a release is made of and how long it can be started again: builds of commits and branches, pushes that follow each
 // other, and artifacts that are used again or removed. Real git, real artifacts; only the trial is played.
 import assert from "node:assert/strict";
-import { readdir } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
@@ -288,6 +289,10 @@ test("the same commit with the same settings uses what was built before, and the
     ["success"],
   );
   assert.notEqual((again.artifact as { appDir: string }).appDir, made.appDir, "a rebuild builds");
+  await rm((again.artifact as { appDir: string }).appDir, { recursive: true });
+  const anew = await build();
+  assert.equal(anew.isReused, false, "somebody has removed what was built");
+  assert.ok(existsSync(anew.appDir));
   await set({ runtime: "custom", entrypoint: ["python", "main.py"] });
   assert.equal((await build()).isReused, false);
   await set({});

@@ -259,7 +259,10 @@ export class Gate {
 
 /** Rows that come in no promised order come in that of their ids here, so that a seed can be repeated. */
 function inOrder(result: Result): Result {
-  const idOf = (row: unknown): string => (row as { readonly id?: string }).id ?? "";
+  const idOf = (row: unknown): string => {
+    const { id, runId } = row as { readonly id?: string; readonly runId?: string };
+    return id ?? runId ?? "";
+  };
   result.rows.sort((left, right) => (idOf(left) < idOf(right) ? -1 : Number(idOf(left) > idOf(right))));
   return result;
 }

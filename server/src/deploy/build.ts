@@ -172,7 +172,8 @@ class BuildWork {
     signal.throwIfAborted();
     const { commit: madeOf } = fetched;
     const { gitPath } = decided.settings;
-    const reused = await this.#reuse(fingerprintOf({ commit: madeOf, gitPath, driver: driver.name, plan }), isClean);
+    const fingerprint = fingerprintOf({ commit: madeOf, gitPath, driver: driver.name, plan });
+    const reused = await this.#reuse(fingerprint, { isClean, signal });
     if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((metering) =>
       builder.build(plan, {
@@ -195,17 +196,26 @@ class BuildWork {
   }
 
   /** The artifact of an earlier build of the same; null: there is none, a person asked to build it again, or it starts clean. */
-  async #reuse({ text: fingerprint, isLasting }: Fingerprint, isClean: boolean): Promise<Artifact | null> {
+  async #reuse(
+    { text: fingerprint, isLasting }: Fingerprint,
+    { isClean, signal }: { readonly isClean: boolean; readonly signal: AbortSignal },
+  ): Promise<Artifact | null> {
     const { appId, cause } = this.#record;
+    const { db, builder } = this.#parts;
     const wanted = { appId, fingerprint, isLasting, held: this.#held };
-    const found = cause === "rebuild" || isClean ? undefined : await reuseArtifact(this.#parts.db, wanted);
-    if (found === undefined) {
-      await this.#keep({ fingerprint });
-      return null;
+    const found = cause === "rebuild" || isClean ? undefined : await reuseArtifact(db, wanted);
+    const same = "Its commit, its settings for the build and its dependencies are the same as those of build";
+    if (found !== undefined && (await builder.isThere(found.artifact, { signal }))) {
+      this.#output.say("release", `${same} ${found.buildNumber}: what that one made is used again.`);
+      return found.artifact;
     }
-    const what = "Its commit, its settings for the build and its dependencies are the same";
-    this.#output.say("release", `${what} as those of build ${found.buildNumber}: what that one made is used again.`);
-    return found.artifact;
+    if (found !== undefined)
+      this.#output.say(
+        "release",
+        `${same} ${found.buildNumber}, but what that one made was removed: building it again.`,
+      );
+    await this.#keep({ fingerprint });
+    return null;
   }
 
   /** Records the time spent creating an environment, whatever the outcome: builds are billed for it. */

@@ -54,6 +54,8 @@ export interface Builder {
       readonly onAgain?: () => void;
     },
   ): Promise<Artifact>;
+  /** False when somebody has removed what was built, and it cannot be got back: it has to be built again. */
+  isThere(artifact: Artifact, context: { readonly signal: AbortSignal }): Promise<boolean>;
   /** Removes an artifact that no release needs any more. */
   remove(artifact: Artifact): Promise<void>;
   /**

@@ -44,10 +44,11 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
   const folder = temporaryFolder(t, "images");
   const buildsDir = join(folder, "builds");
   const instanceId = `test-${randomBytes(6).toString("hex")}`;
+  const client = new Docker({ socketPath: engine.socketPath });
   const builder = new DockerBuilder({
     instanceId,
     names: keyedNames(randomBytes(32)),
-    engine: { calls: new Docker({ socketPath: engine.socketPath }), pings: pingsAt(engine.socketPath) },
+    engine: { calls: client, streams: client, pings: pingsAt(engine.socketPath) },
     ...{
       buildsDir,
       runtimeDir,

@@ -26,14 +26,14 @@ import { addressFetched, headLinesOf } from "./dockerfile-check.ts";
 import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
 import type { Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
-import type { ImageRegistry } from "./pull-image.ts";
+import { hasImage, type ImageRegistry } from "./pull-image.ts";
 import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
 import { ConnectionBroke, retryBuild } from "./retry-build.ts";
 
 export type DockerBuilderOptions = {
   readonly instanceId: string;
   readonly names: KeyedNames;
-  readonly engine: Pick<Engine, "calls" | "pings">;
+  readonly engine: Pick<Engine, "calls" | "streams" | "pings">;
   /** Absolute path; holds a folder for each running build. */
   readonly buildsDir: string;
   /** The files of the cortex runtime. */
@@ -132,6 +132,11 @@ export class DockerBuilder implements Builder {
     }
   }
 
+  async isThere(artifact: Artifact, { signal }: { readonly signal: AbortSignal }): Promise<boolean> {
+    const { engine, registry, log } = this.#options;
+    return await hasImage({ engine, registry, artifact: dockerArtifact(artifact), signal, log });
+  }
+
   async remove(artifact: Artifact): Promise<void> {
     if (artifact.kind === "docker") await this.#removeImages([dockerArtifact(artifact).image]);
   }
@@ -201,7 +206,7 @@ export class DockerBuilder implements Builder {
       const running = { plan, dir, context, progress, hasAuth: auth !== null, headLines, endsAtMs };
       image = await this.#run(client, running, parameters);
       const exposedPort = await this.#check(plan, image, log);
-      const reference = await this.#push({ plan, image, dir, log, signal });
+      const reference = await this.#push({ plan, image, dir, endsAtMs, log, signal });
       const pythonVersion = progress.facts.get("pythonVersion") ?? null;
       const takesRootPath = progress.facts.get("takesRootPath") === "true";
       return { kind: "docker", image, reference, user, pythonVersion, takesRootPath, exposedPort };
@@ -228,14 +233,14 @@ export class DockerBuilder implements Builder {
   /** Returns the image's id. Ending the client makes the engine end the step that runs. */
   async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
     const { plan, dir, context, progress, hasAuth, headLines, endsAtMs } = given;
-    const { buildTimeoutMs, toolEnvironment, limits, clock } = this.#options;
+    const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
     const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
     const end = await runCommand({
       command: [client.program, ...client.build, ...parameters],
       cwd: dir,
       environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
       signal: context.signal,
-      timeoutMs: Math.max(1, endsAtMs - clock.monotonicMs()),
+      timeoutMs: this.#leftMs(endsAtMs),
       onLine: (_stream, text) => progress.line(text),
     });
     context.signal.throwIfAborted();
@@ -249,6 +254,10 @@ export class DockerBuilder implements Builder {
     const memoryBytes = limits?.limits.memoryBytes ?? null;
     const reason = explainBuildFailure(progress.failure(), { hasAuth, baseImage, memoryBytes, headLines });
     throw progress.isConnectionBroken ? new ConnectionBroke(reason) : new BuildFailed(reason);
+  }
+
+  #leftMs(endsAtMs: number): number {
+    return Math.max(1, endsAtMs - this.#options.clock.monotonicMs());
   }
 
   /** Refuses an image that nothing starts, and tells its size. Returns the only port that an app's own Dockerfile exposes, if so. */
@@ -271,11 +280,11 @@ export class DockerBuilder implements Builder {
 
   /** The name with digest at the operator's registry; null without one. */
   async #push(
-    given: { plan: BuildPlan; image: string; dir: string } & Pick<Context, "log" | "signal">,
+    given: { plan: BuildPlan; image: string; dir: string; endsAtMs: number } & Pick<Context, "log" | "signal">,
   ): Promise<string | null> {
     const { registry } = this.#options;
     if (registry === null) return null;
-    const { plan, image, dir, log, signal } = given;
+    const { plan, image, dir, endsAtMs, log, signal } = given;
     const folder = join(dir, "push");
     await mkdir(folder, { mode: 0o700 });
     const auths = registry.auth && registryAuths(registry.auth, [registry.name], await this.#usualRegistry());
@@ -285,14 +294,17 @@ export class DockerBuilder implements Builder {
     await this.#docker("tag", image, name);
     const { program } = await this.#client();
     const environment = this.#environment(folder);
-    const output = await runClient(program, ["push", name], { environment, signal }).catch((error: unknown) => {
-      signal.throwIfAborted();
-      const reason = error instanceof Error ? (error.message.split("\n").at(-1) ?? "") : "";
-      throw new BuildFailed(
-        `The image could not be pushed to ${registry.name} (${reason}). The operator has to check that registry and its credentials; then ${buildAgain}.`,
-        { cause: error },
-      );
-    });
+    const timeoutMs = this.#leftMs(endsAtMs);
+    const output = await runClient(program, ["push", name], { environment, signal, timeoutMs }).catch(
+      (error: unknown) => {
+        signal.throwIfAborted();
+        const reason = error instanceof Error ? (error.message.split("\n").at(-1) ?? "") : "";
+        throw new BuildFailed(
+          `The image could not be pushed to ${registry.name} (${reason}). The operator has to check that registry and its credentials; then ${buildAgain}.`,
+          { cause: error },
+        );
+      },
+    );
     const digest = /digest: (sha256:[0-9a-f]{64})/.exec(output)?.[1];
     if (digest === undefined) throw new BuildFailed(`${registry.name} does not say the digest of the pushed image.`);
     log("code", "platform", `Pushed as ${registry.name}@${digest}`);

@@ -62,11 +62,11 @@ const never = new AbortController().signal;
 export async function runClient(
   program: string,
   parameters: readonly string[],
-  options: Pick<CommandOptions, "environment"> & Partial<Pick<CommandOptions, "signal">>,
+  options: Pick<CommandOptions, "environment"> & Partial<Pick<CommandOptions, "signal" | "timeoutMs">>,
 ): Promise<string> {
-  const { environment, signal = never } = options;
+  const { environment, signal = never, timeoutMs = commandWaitMs } = options;
   const command = [program, ...parameters] as const;
-  const { end, output, all } = await collect({ command, cwd: "/", environment, timeoutMs: commandWaitMs, signal });
+  const { end, output, all } = await collect({ command, cwd: "/", environment, timeoutMs, signal });
   signal.throwIfAborted();
   if (end.kind === "exited" && end.exitCode === 0) return output;
   throw new Error(`docker ${parameters[0]} ${parameters[1] ?? ""}: ${all.trim().slice(-500) || end.kind}`);

@@ -3,7 +3,7 @@ import { realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { isInstalled, letAppsCall, machineNameServers, type Reachable } from "#drivers/app-firewall-machine.ts";
-import { installationOf, type Firewall } from "#drivers/app-firewall.ts";
+import { hostName, installationOf, type Firewall } from "#drivers/app-firewall.ts";
 import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
 import { projectUser } from "#drivers/project-user.ts";
@@ -57,8 +57,11 @@ export async function openDockerDriver(
   const firewall = await openFirewall(config, { engine, installation });
   if (firewall !== null && !config.docker.areBuildsClosed)
     log.warn("builds of images can reach the services of this machine: SLIPWAY_DOCKER_BUILD_NETWORK is open");
-  if (firewall === null)
-    log.warn("apps can reach the services of this machine: its firewall rules are set only as root, with nft");
+  if (firewall === null) {
+    const why =
+      config.appNetwork.mode === "shared" ? "SLIPWAY_APP_NETWORK is shared" : "firewall rules need root and nft";
+    log.warn(`apps can reach the services of this machine, and not the platform at ${hostName}: ${why}`);
+  }
   const disk = await openDisk(config, false, { log, lifecycle, clock });
   const { storageDir, buildsDir, containersDir } = config.paths;
   const names = openKeyedNames(join(config.dataDir, "docker.key"));

@@ -1,10 +1,12 @@
 // Gets an image of a build back from the operator's registry, when somebody has removed it from the engine.
+import { buildAgain } from "@slipway/contract/advice.ts";
+import { StartRefused } from "#drivers/driver.ts";
 import { finished } from "node:stream/promises";
 import type { Readable } from "node:stream";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { DockerArtifact } from "./artifact.ts";
-import { engineStatus, type Engine } from "./engine.ts";
+import { engineStatus, isUnreachable, type Engine } from "./engine.ts";
 import { authOf, registryAuths } from "./registry-auth.ts";
 
 /** Where images are pushed, with the operator's credentials. */
@@ -29,13 +31,43 @@ export async function withImage(create: () => Promise<string>, given: Given): Pr
   } catch (error) {
     const isLost = engineStatus(error) === 404 && /no such image/i.test(String(error));
     if (!isLost || reference === null) throw error;
-    given.log.warn({ image: reference }, "an image is no longer in the engine and is pulled");
     await pull(reference, given);
     return await create();
   }
 }
 
-async function pull(reference: string, { engine, registry, signal }: Given): Promise<void> {
+/** True when the engine has the image, or has it again from the registry; also while it does not answer: starts wait for it. */
+export async function hasImage(given: Given): Promise<boolean> {
+  const { engine, artifact, log } = given;
+  try {
+    await engine.calls.getImage(artifact.image).inspect();
+    return true;
+  } catch (error) {
+    if (isUnreachable(error)) return true;
+    if (engineStatus(error) !== 404) throw error;
+  }
+  if (artifact.reference === null) return false;
+  try {
+    await pull(artifact.reference, given);
+    return true;
+  } catch (error) {
+    given.signal.throwIfAborted();
+    if (isUnreachable(error)) return true;
+    log.warn({ err: error, image: artifact.reference }, "an image is neither in the engine nor in the registry");
+    return false;
+  }
+}
+
+async function pull(reference: string, given: Given): Promise<void> {
+  given.log.warn({ image: reference }, "an image is no longer in the engine and is pulled");
+  await pullFrom(reference, given).catch((error: unknown) => {
+    if (isUnreachable(error) || given.signal.aborted) throw error;
+    const why = "is no longer on this machine, and could not be pulled from the platform's registry";
+    throw new StartRefused(`The image of the build ${why}: ${buildAgain}.`, { kind: "image", cause: error });
+  });
+}
+
+async function pullFrom(reference: string, { engine, registry, signal }: Given): Promise<void> {
   const { IndexServerAddress: usual } = (await engine.calls.info()) as { readonly IndexServerAddress: string };
   const auths = registry === null || registry.auth === null ? {} : registryAuths(registry.auth, [registry.name], usual);
   const output = (await engine.streams.pull(reference, { authconfig: authOf(reference, auths, usual) })) as Readable;

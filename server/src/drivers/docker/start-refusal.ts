@@ -20,6 +20,11 @@ export function startRefusal(error: unknown, spec: ReplicaSpec): StartRefused {
       ...options,
       kind: "image",
     });
+  if (/could not select device driver/i.test(text))
+    return new StartRefused(
+      "The Docker engine cannot give GPUs to containers: the operator has to install NVIDIA's container toolkit and restart the engine.",
+      options,
+    );
   // An engine that is starting lacks other files.
   if (/exec: .*(?:executable file not found|no such file or directory)/.test(text))
     return new StartRefused(

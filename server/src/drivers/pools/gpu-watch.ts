@@ -50,7 +50,10 @@ export class GpuWatch {
   /** Looks once, for 20 seconds at most. Keeps what is known when the program fails. */
   async look(signal: AbortSignal): Promise<void> {
     const program = await this.#find();
-    if (program === null) return;
+    if (program === null) {
+      this.#say("no nvidia-smi in the PATH", "no GPUs were looked for", "info");
+      return;
+    }
     const lines: string[] = [];
     const end = await runCommand({
       ...{ command: [program, ...cardArguments], cwd: "/", signal, timeoutMs: lookMsMax, clock: this.#parts.clock },
@@ -104,8 +107,8 @@ export class GpuWatch {
   }
 
   /** Once, not at every look. */
-  #say(reason: string, text: string): void {
-    if (this.#said !== reason) this.#parts.log.warn({ reason }, text);
+  #say(reason: string, text: string, level: "info" | "warn" = "warn"): void {
+    if (this.#said !== reason) this.#parts.log[level]({ reason }, text);
     this.#said = reason;
   }
 }

@@ -1,6 +1,7 @@
 // The process driver's builder: turns an app into a folder with its files, a Python of this machine and a virtual
 // environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
 import { buildAgain } from "@slipway/contract/advice.ts";
+import { existsSync } from "node:fs";
 import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
@@ -84,6 +85,11 @@ export class ProcessBuilder implements Builder {
       removeWriter?.();
       removeGroup(groupAt((this.#options.cgroups ?? noCgroups).places, groupName(plan)));
     }
+  }
+
+  isThere(artifact: Artifact): Promise<boolean> {
+    const { appDir, python } = processArtifact(artifact);
+    return Promise.resolve(existsSync(appDir) && existsSync(python));
   }
 
   async remove(artifact: Artifact): Promise<void> {
