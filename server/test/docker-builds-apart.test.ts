@@ -129,3 +129,45 @@ test("a build that fills the disk is ended, and what its steps write counts for 
     (error) => error instanceof BuildFailed && /disk is full\. Then build it again/.test(error.message),
   );
 });
+
+test(
+  "an image that would harm the engine or the platform is refused before anything starts it",
+  { skip },
+  async (t) => {
+    const builds = await openBuilds(t);
+    const grown = `ARG A=${"x".repeat(1000)}\nARG B=${"$A".repeat(10)}\nARG C=${"$B".repeat(10)}\nLABEL a=$C$C$C\n`;
+    const refused = [
+      [grown, /The configuration of the image has \d+ characters .*Less than 256000 are possible/],
+      ["VOLUME /data /data/more\n", /names the volume \/data\/more\/ within another one/],
+      [`VOLUME ${Array.from({ length: 11 }, (_, index) => `/v${index}`).join(" ")}\n`, /names 11 volumes/],
+    ] as const;
+    for (const [text, reason] of refused) {
+      await assert.rejects(builds.outputOf(appOfNewProject(), `${text}CMD ["true"]\n`), (error) => {
+        assert.ok(error instanceof BuildFailed, String(error));
+        assert.match(error.message, reason);
+        return true;
+      });
+    }
+    assert.equal(await builds.outputOf(appOfNewProject(), 'VOLUME /data /other\nCMD ["echo", "fine"]\n'), "fine");
+  },
+);
+
+test("a registry whose answer has no end fails the build, and nothing more", { skip }, async (t) => {
+  const builds = await openBuilds(t);
+  const server = createServer((request, response) => {
+    if (request.url === "/v2/") return void response.end("{}");
+    response.writeHead(404, { "content-type": "application/json" });
+    // Each character of the answer becomes six in the engine's.
+    response.end(Buffer.alloc(3_000_000));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  cleanLast(t, () => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const image = `127.0.0.1:${port}/x@sha256:${"0".repeat(64)}`;
+  await assert.rejects(builds.build({ "main.py": "" }, { plan: { baseImage: image } }), (error) => {
+    assert.ok(error instanceof BuildFailed, String(error));
+    assert.match(error.message, /^(?:There is no base image|The base image) 127\.0\.0\.1/);
+    assert.ok(error.message.length < 2000, String(error.message.length));
+    return true;
+  });
+});

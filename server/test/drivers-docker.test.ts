@@ -157,7 +157,11 @@ test(
 with open("/tmp/much", "wb") as file:
     for _ in range(60): file.write(bytes(1_000_000))
 time.sleep(600)`;
-    assert.match((await end(fills, 0.25)).reason, /more than its limit of 30 MB \(SLIPWAY_REPLICA_DISK_GB\)/);
+    const hides = fills
+      .replace("for _", "import os; os.unlink(file.name)\n    for _")
+      .replace("bytes(1_000_000))", "bytes(1_000_000)); file.flush()\n    time.sleep(600)");
+    for (const code of [fills, hides])
+      assert.match((await end(code, 0.25)).reason, /more than its limit of 30 MB \(SLIPWAY_REPLICA_DISK_GB\)/);
     const forks = `import os, signal, sys
 children = []
 try:
@@ -233,6 +237,8 @@ test(
     const [made, name] = [`made-${fixture.instanceId}`, `taken-${fixture.instanceId}`];
     const changes = [
       `LABEL ${labels.instance}=other ${labels.replica}=other ${labels.project}=p-ffffffff`,
+      // As in an event of the engine.
+      'LABEL Action=kill "Actor.ID"=other',
       "HEALTHCHECK --interval=10ms CMD true",
       "VOLUME /more /persistent-storage",
       "USER root",
@@ -242,7 +248,10 @@ test(
     fixture.docker("commit", ...changes.flatMap((change) => ["--change", change]), made, name);
     cleanLast(t, () => void fixture.docker("rmi", "-f", name));
     const spec = fixture.python(
-      `import os, time; print("is", os.getuid() == 0, os.path.isdir("/more"), flush=True); time.sleep(1000)`,
+      `import os, sys, time
+print("is", os.getuid() == 0, os.path.isdir("/more"), flush=True)
+while not os.path.exists("/tmp/end"): time.sleep(0.01)
+sys.exit(3)`,
       { artifact: fixture.artifact({ image: name }) },
     );
     await driver.start(spec, live);
@@ -252,7 +261,9 @@ test(
     const volume = /volume=(\w+)/.exec(seen)?.[1] ?? "";
     assert.ok(seen.startsWith(`[NONE] ${fixture.instanceId} `), seen);
     assert.equal([...seen.matchAll(/volume=/g)].length, 1, "the storage is the project's");
-    await driver.stop(spec.replicaId, { graceMs: 50 });
+    fixture.docker("exec", fixture.nameOf(spec), "sh", "-c", "touch /tmp/end");
+    const { isExternal, reason } = await stage.sink.told("exited", spec.replicaId);
+    assert.deepEqual([isExternal ?? false, reason], [false, "The app ended with exit code 3."]);
     await driver.forget(spec.replicaId);
     assert.equal(fixture.docker("volume", "ls", "-q", "--filter", `name=${volume}`), "");
   },

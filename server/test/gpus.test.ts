@@ -266,12 +266,15 @@ test("the card of a replica that dies while the platform is killed is given to t
   const app = await deploy(platform, { name: "mortal", gitRepo: "acme/app", ...fields });
   assert.equal(app.status, "success", app.log);
   const storage = join(platform.dataDir, "storage", platform.bootstrap.projectId);
-  /** Of the replica that answers: what tells it from others, and its cards. */
-  const answered = async (): Promise<readonly [string, string]> => {
-    const response = await platform.call("mortal", "run", {});
-    assert.equal(response.status, 200);
-    return ((await response.json()) as { result: [string, string] }).result;
-  };
+  /** Of the replica that answers: what tells it from others, and its cards. After two short lives the next start waits a while. */
+  const answered = async (): Promise<readonly [string, string]> =>
+    await until("a replica answers", async () => {
+      const response = await platform.call("mortal", "run", {});
+      const body = (await response.json()) as { result: [string, string]; message: string };
+      if (response.status === 200) return body.result;
+      assert.match(body.message, /^No replica of the app runs: The app ended with exit code 3\./);
+      return undefined;
+    });
   const die = async (): Promise<void> => {
     rmSync(join(storage, "died"), { force: true });
     writeFileSync(join(storage, "die"), "");

@@ -33,11 +33,13 @@ export class CommandOutput {
     readonly sources: readonly (readonly [OutputName, Readable])[];
     readonly onLine: (name: OutputName, text: string) => void;
     readonly clock: Clock;
+    readonly keepsReturns?: boolean | undefined;
   }) {
+    const ends = options.keepsReturns === true ? /\n/ : /\r?\n|\r(?!$)/;
     this.#onLine = options.onLine;
     this.#clock = options.clock;
     this.#sources = options.sources.map(([, source]) => source);
-    this.#splitters = options.sources.map(([name]) => lineSplitter((text) => this.#waiting.push([name, text])));
+    this.#splitters = options.sources.map(([name]) => lineSplitter(ends, (text) => this.#waiting.push([name, text])));
     for (const [index, source] of this.#sources.entries()) {
       source.on("data", (chunk: Buffer) => this.#take(index, chunk));
     }
@@ -109,7 +111,7 @@ export class CommandOutput {
 type LineSplitter = { push(chunk: Buffer): void; end(): void };
 
 /** Cuts a byte stream into lines; drops the part of a line beyond the limit. */
-function lineSplitter(take: (text: string) => void): LineSplitter {
+function lineSplitter(ends: RegExp, take: (text: string) => void): LineSplitter {
   const decoder = new StringDecoder("utf8");
   let rest = "";
   let isCut = false;
@@ -119,7 +121,7 @@ function lineSplitter(take: (text: string) => void): LineSplitter {
   };
   return {
     push(chunk) {
-      const parts = (rest + decoder.write(chunk)).split(/\r?\n|\r(?!$)/);
+      const parts = (rest + decoder.write(chunk)).split(ends);
       rest = parts.pop() ?? "";
       for (const part of parts) line(part);
       if (rest.length > lineCharactersMax) {

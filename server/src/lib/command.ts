@@ -16,6 +16,8 @@ export type CommandOptions = {
   readonly timeoutMs: number;
   /** Takes each line of output without its newline; long lines are cut. A carriage return also ends a line (progress bars). */
   readonly onLine?: (stream: OutputName, text: string) => void;
+  /** Only a newline ends a line: for programs whose lines hold what other programs print. */
+  readonly keepsReturns?: boolean;
   /** Takes raw chunks of standard output instead of lines; returning false ends the program. */
   readonly onOutput?: (chunk: Buffer) => boolean;
   readonly clock?: Clock;
@@ -100,7 +102,7 @@ function killGroup(child: ChildProcess): void {
 /** Hands out the output as lines, or standard output as raw chunks if `onOutput` is set. */
 function readOutput(
   child: ChildProcess,
-  { onLine = () => undefined, onOutput, clock }: CommandOptions & { readonly clock: Clock },
+  { onLine = () => undefined, onOutput, keepsReturns, clock }: CommandOptions & { readonly clock: Clock },
   cutOff: () => void,
 ): CommandOutput {
   const sources: [OutputName, Readable][] = [];
@@ -111,5 +113,5 @@ function readOutput(
       if (!onOutput(chunk)) cutOff();
     });
   }
-  return new CommandOutput({ sources, onLine, clock });
+  return new CommandOutput({ sources, onLine, keepsReturns, clock });
 }

@@ -95,14 +95,23 @@ export async function deletedBytes(pid: number, folder: string, signal: AbortSig
     `/proc/${one}/map_files`,
     ...threadsOf(one).map((thread) => `/proc/${one}/task/${thread}/fd`),
   ]);
-  const device = String(statSync(folder).dev);
+  // In a container all files are on its own overlay.
+  const devices = new Set([folder, `/proc/${pid}/root`].flatMap((path) => deviceOf(path)));
   const deleted = ["-maxdepth", "1", "-links", "0", "-type", "f", "-printf", "%D %i %b\\n"];
   const found = new Map<string, number>();
   const end = await runShort(["find", "-L", ...folders, ...deleted], { signal }, (line) => {
     const [dev, inode = "", blocks] = line.split(" ");
-    if (dev === device) found.set(inode, Number(blocks) * 512);
+    if (devices.has(dev ?? "")) found.set(`${dev} ${inode}`, Number(blocks) * 512);
   });
   return end.kind === "aborted" ? null : [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
+}
+
+function deviceOf(path: string): string[] {
+  try {
+    return [String(statSync(path).dev)];
+  } catch {
+    return []; // The process has exited.
+  }
 }
 
 function threadsOf(pid: number): string[] {

@@ -1,5 +1,7 @@
 // Asks the registry whether a project may use the images that its build names by digest: BuildKit does not ask again for what the
 // engine holds, so a project would get what another one has pulled with its credentials.
+import type { IncomingMessage } from "node:http";
+import type Docker from "dockerode";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { explainPull } from "./build-error.ts";
@@ -17,6 +19,8 @@ type Given = {
 
 /** Each is asked of a registry, one after the other. */
 const digestsMax = 20;
+const answerWaitMs = 30_000;
+const answerCharactersMax = 10_000;
 
 /** Throws `BuildFailed` for the first of these images, named by digest, that the registry does not give the app. */
 export async function checkDigests(
@@ -30,25 +34,49 @@ export async function checkDigests(
       `The Dockerfile names ${names.size} images by digest. At most ${digestsMax} are possible: use fewer, and ${buildAgain}.`,
     );
   }
-  const aborted = new Promise<never>((_resolve, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
-  });
-  aborted.catch(() => undefined);
   for (const name of names) {
     signal.throwIfAborted();
     const image = calls.getImage(name);
     // What the operator has loaded is for everybody; images of apps are not.
     const held = await unlessStatus([404], image.inspect());
     if (held !== undefined && held.Config.Labels?.[labels.build] === undefined) continue;
-    const authconfig = authOf(name, auths, usual);
-    const asked = image.distribution({ authconfig }).catch((error: unknown) => {
-      const reason = String(error)
-        .replace(/^Error: \(HTTP code \d+\) [^-]*- /, "")
-        .trim();
-      const options = { cause: error };
-      throw new BuildFailed(explainPull(name, reason, Object.keys(auths).length > 0), options);
-    });
-    await Promise.race([asked, aborted]);
+    const reason = await whyNotGiven(calls, { name, authconfig: authOf(name, auths, usual), signal });
+    if (reason !== null) throw new BuildFailed(explainPull(name, reason, Object.keys(auths).length > 0));
+  }
+}
+
+/** What the registry says against it; null: the app may have the image. The registry's answer can have any size. */
+async function whyNotGiven(
+  { modem }: Docker,
+  { name, authconfig, signal }: { readonly name: string; readonly authconfig: unknown; readonly signal: AbortSignal },
+): Promise<string | null> {
+  const late = AbortSignal.timeout(answerWaitMs);
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const request = {
+    ...{ path: `/distribution/${name}/json`, method: "GET", authconfig, isStream: true },
+    // All of them: the text of an answer is read here.
+    statusCodes: new Proxy({}, { get: () => true }),
+    abortSignal: AbortSignal.any([signal, late]),
+  };
+  modem.dial(request as never, (error: Error | null, answer) =>
+    error === null ? resolve(answer as IncomingMessage) : reject(error),
+  );
+  try {
+    const answer = await promise;
+    if (answer.statusCode === 200) {
+      answer.destroy();
+      return null;
+    }
+    let text = "";
+    for await (const part of answer.setEncoding("utf8")) {
+      text += part as string;
+      if (text.length > answerCharactersMax) break;
+    }
+    return text.slice(0, answerCharactersMax);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (late.aborted) return `no answer within ${answerWaitMs / 1000} s`;
+    throw error;
   }
 }
 

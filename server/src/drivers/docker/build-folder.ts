@@ -1,5 +1,6 @@
 // Fills the folder of one build of an image: what the builder reads (the context and the Dockerfile), and what only the client
 // reads (credentials, variables). The folder is the platform's alone and is removed after the build.
+import { existsSync } from "node:fs";
 import { lstat, mkdir, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
@@ -34,6 +35,7 @@ type Given = {
 /** BuildKit refuses larger secrets. */
 const secretBytesMax = 500_000;
 const ignoreFile = ".dockerignore";
+const fileBytesMax = 400_000;
 
 /** Writes what the build needs. Rejects with `BuildFailed` for a Dockerfile that cannot be used. */
 export async function prepareBuild(given: Given): Promise<PreparedBuild> {
@@ -45,7 +47,9 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   if (plan.dockerfilePath !== null) {
     const { dockerfilePath } = plan;
     const dockerfile = checkDockerfile(await readInside(sourceDir, dockerfilePath), dockerfilePath);
-    const ignored = await readInside(sourceDir, `${plan.dockerfilePath}${ignoreFile}`).catch(() => null);
+    const own = `${dockerfilePath}${ignoreFile}`;
+    const ignored = existsSync(join(sourceDir, own)) ? await readInside(sourceDir, own) : null;
+    if (existsSync(join(sourceDir, ignoreFile))) await readInside(sourceDir, ignoreFile);
     await writeFile(file, dockerfile);
     if (ignored !== null) await writeFile(`${file}${ignoreFile}`, ignored);
     const variables = Object.entries(plan.environment).map(([name, value]) => `--build-arg=${name}=${value}`);
@@ -84,6 +88,15 @@ async function fillContext({ plan, sourceDir, runtimeDir, signal }: Given, conte
   await runToEnd("cp", ["-RP", ...parts, runtime], signal);
 }
 
+/** These are read into the memory of the platform or of the engine. */
+async function checkSize(file: string, name: string): Promise<void> {
+  const { size } = await stat(file);
+  if (size <= fileBytesMax) return;
+  throw new BuildFailed(
+    `${name} has ${size} bytes. At most ${fileBytesMax} are read: make it shorter, and ${buildAgain}.`,
+  );
+}
+
 /** A link in a repository must not lead to a file of the machine. */
 async function readInside(sourceDir: string, path: string): Promise<string> {
   const root = await realpath(sourceDir);
@@ -93,6 +106,7 @@ async function readInside(sourceDir: string, path: string): Promise<string> {
       `dockerfilePath is ${path}, but that is no file in the app's folder. Name one that is, and ${buildAgain}.`,
     );
   }
+  await checkSize(file, path);
   return await readFile(file, "utf8");
 }
 

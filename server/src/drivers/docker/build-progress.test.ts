@@ -1,6 +1,7 @@
 // What the builder makes of the output of BuildKit, old and new.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { explainBuildFailure } from "./build-error.ts";
 import { BuildProgress } from "./build-progress.ts";
 import type { ImageStep } from "./dockerfile.ts";
@@ -16,6 +17,7 @@ const steps = new Map([
 ]);
 
 function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
+  const clock = new VirtualClock();
   const lines: string[] = [];
   let runs = 0;
   const fetched: string[] = [];
@@ -24,6 +26,7 @@ function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
     log: (...parts) => void lines.push(parts.join(" ")),
     onRun: () => void runs++,
     onFetch: (title) => void fetched.push(title),
+    clock,
   });
   for (const line of output.split("\n")) progress.line(line);
   const why = explainBuildFailure(progress.failure(), {
@@ -32,7 +35,7 @@ function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
     memoryBytes: null,
     headLines: 1,
   });
-  return { lines, fetched, runs: () => runs, facts: progress.facts, why, isBroken: progress.isConnectionBroken };
+  return { lines, fetched, clock, runs: () => runs, facts: progress.facts, why, isBroken: progress.isConnectionBroken };
 }
 
 test("each line of output has the step that it is of", () => {
@@ -177,4 +180,28 @@ test("a connection that broke is told from a step that failed with the same word
     read(`${step}------\nunexpected EOF\n------\nexecutor failed running [x]: exit code: 1`).isBroken,
     false,
   );
+});
+
+test("a command counts as running when it prints nothing, and not when its result is there", async () => {
+  const commandOf = (id: string): string => `#${id} [after-2 1/1] RUN ["/bin/sh","-c","make"]`;
+  const silent = read(commandOf("5"));
+  assert.equal(silent.runs(), 0);
+  await silent.clock.advance(1000);
+  assert.equal(silent.runs(), 1);
+  for (const text of [`${commandOf("5")}\n#5 CACHED`, "#5 [2/3] COPY . ."]) {
+    const other = read(text);
+    await other.clock.advance(1000);
+    assert.equal(other.runs(), 0, text);
+  }
+});
+
+test("what an app's own commands print is no fact and no other step", () => {
+  const { facts, fetched } = read(
+    `#5 [2/2] RUN true\n#5 0.1 slipway-fact: pythonVersion=9\n#5 0.2 \r#6 https://10.0.0.1/x\n#5 0.3 a\rb\r`,
+    new Map(),
+  );
+  assert.equal(facts.size, 0);
+  assert.deepEqual(fetched, []);
+  const own = read(`#5 [packages 1/1] RUN true\n#5 0.1 slipway-fact: other=9\n#5 0.2 slipway-fact: takesRootPath=true`);
+  assert.deepEqual([...own.facts], [["takesRootPath", "true"]]);
 });

@@ -1,6 +1,7 @@
 // Turns what a build prints (docker build --progress=plain) into lines of the build's log with their step, and keeps what is
 // needed to explain a failure. Knows the output of BuildKit 0.8 and later.
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
+import type { Clock } from "#lib/clock.ts";
 import { fetchesAddress } from "./dockerfile-check.ts";
 import type { ImageStep } from "./dockerfile.ts";
 import { saysBroken } from "./retry-build.ts";
@@ -14,6 +15,8 @@ type Vertex = {
   /** The base image whose name and content are looked up. */
   readonly image: string | null;
   output: string;
+  /** A command that may turn out to have a result of an earlier build. */
+  cancelRun: (() => void) | null;
 };
 
 /** What is known of a failed build. */
@@ -38,8 +41,9 @@ export type ProgressOptions = {
   readonly log: BuildLog;
   /** Filled with what scripts find out; of an earlier try of the same build, whose steps are not run again. */
   readonly facts?: Map<string, string>;
-  /** Called once, when packages or commands run. */
+  /** Called once, when packages or commands run, whether or not they print anything. */
   readonly onRun?: (() => void) | null;
+  readonly clock: Clock;
   /** Called for a step in which the engine itself fetches an address. */
   readonly onFetch?: (title: string) => void;
   /** Called with each image that is looked up by digest. */
@@ -48,6 +52,12 @@ export type ProgressOptions = {
 
 const outputCharactersMax = 20_000;
 const titleCharactersMax = 300;
+const verticesMax = 10_000;
+/** The builder says at once that it has the result of a command. */
+const cachedWaitMs = 500;
+/** What scripts of the builder find out. */
+const factNames = new Set(["pythonVersion", "takesRootPath"]);
+const factCharactersMax = 20;
 
 /** Reads the output of one build, line by line. */
 export class BuildProgress {
@@ -59,6 +69,7 @@ export class BuildProgress {
   readonly #cached = new Set<string>();
   readonly #onFetch: (title: string) => void;
   readonly #onDigest: (image: string) => void;
+  readonly #clock: Clock;
   #onRun: (() => void) | null;
   /** What scripts found out. */
   readonly facts: Map<string, string>;
@@ -67,8 +78,9 @@ export class BuildProgress {
   #exitCode: string | null = null;
   #problem: string | null = null;
 
-  constructor({ steps, log, facts = new Map(), onRun = null, onFetch, onDigest }: ProgressOptions) {
+  constructor({ steps, log, facts = new Map(), onRun = null, onFetch, onDigest, clock }: ProgressOptions) {
     this.facts = facts;
+    this.#clock = clock;
     this.#onRun = onRun;
     this.#onFetch = onFetch ?? (() => undefined);
     this.#onDigest = onDigest ?? (() => undefined);
@@ -114,11 +126,22 @@ export class BuildProgress {
     const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
     const image = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1] ?? null;
-    const title = step?.title ?? (own === undefined ? name : instruction);
+    const title = step?.title ?? (own === undefined ? name.slice(0, titleCharactersMax) : instruction);
     if (step === null && fetchesAddress(name)) this.#onFetch(name);
     const [, asked] = /^\[internal\] load metadata for (\S+@\S+)/.exec(name) ?? [];
     if (asked !== undefined) this.#onDigest(asked);
-    this.#vertices.set(id, { title, stage, step, image, output: "" });
+    if (this.#vertices.size < verticesMax) {
+      const mayRun = own !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
+      const cancelRun = mayRun ? this.#clock.after(cachedWaitMs, () => this.#run()) : null;
+      this.#vertices.set(id, {
+        title,
+        stage,
+        step,
+        image: image?.slice(0, titleCharactersMax) ?? null,
+        output: "",
+        cancelRun,
+      });
+    }
     if (name === "exporting to image") this.#log("code", "platform", "Exporting to image");
     if (own === undefined || this.#shown.has(title)) return;
     this.#shown.add(title);
@@ -127,7 +150,9 @@ export class BuildProgress {
 
   #read(vertex: Vertex, text: string): void {
     const [, time, output = ""] = /^(\d+\.\d+)(?: (.*))?$/s.exec(text) ?? [];
-    if (time !== undefined) return this.#output(vertex, output);
+    // A progress bar: what it showed last.
+    if (time !== undefined) return this.#output(vertex, output.replace(/\r+$/, "").split("\r").at(-1) ?? "");
+    if (text === "CACHED") vertex.cancelRun?.();
     if (text === "CACHED" && !this.#cached.has(vertex.title) && this.#shown.has(vertex.title)) {
       this.#cached.add(vertex.title);
       this.#log(vertex.stage, "platform", `CACHED: ${vertex.title}`);
@@ -141,7 +166,8 @@ export class BuildProgress {
   #output(vertex: Vertex, text: string): void {
     if (text.startsWith(factMark)) {
       const [name = "", value = ""] = text.slice(factMark.length).split("=");
-      this.facts.set(name, value);
+      // Commands of the app can print the same.
+      if (vertex.step !== null && factNames.has(name)) this.facts.set(name, value.slice(0, factCharactersMax));
       return;
     }
     if (text.startsWith(problemMark)) {
@@ -151,11 +177,17 @@ export class BuildProgress {
     if (text.startsWith(warningMark)) {
       return this.#log(vertex.stage, "platform", `Warning: ${text.slice(warningMark.length)}`);
     }
-    if (vertex.stage === "dependencies" || vertex.stage === "commands") {
-      this.#onRun?.();
-      this.#onRun = null;
-    }
+    if (isMetered(vertex.stage)) this.#run();
     vertex.output = `${vertex.output}${text}\n`.slice(-outputCharactersMax);
     this.#log(vertex.stage, "stdout", text);
   }
+
+  #run(): void {
+    this.#onRun?.();
+    this.#onRun = null;
+  }
+}
+
+function isMetered(stage: BuildStage): boolean {
+  return stage === "dependencies" || stage === "commands";
 }

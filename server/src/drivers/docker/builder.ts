@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
-import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
+import { BuildFailed, type Builder, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { removeFolder } from "#drivers/process/replica-files.ts";
@@ -25,6 +25,7 @@ import { labels } from "./container-spec.ts";
 import { addressFetched, headLinesOf } from "./dockerfile-check.ts";
 import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
 import type { Engine } from "./engine.ts";
+import { checkImage } from "./image-check.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import { hasImage, type ImageRegistry } from "./pull-image.ts";
 import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
@@ -183,7 +184,7 @@ export class DockerBuilder implements Builder {
     if (named.length > 0)
       await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry(), signal });
     const progress = new BuildProgress({
-      ...{ steps: prepared.steps, log, facts, onRun: context.onEnvironment ?? null },
+      ...{ steps: prepared.steps, log, facts, onRun: context.onEnvironment ?? null, clock: this.#options.clock },
       onFetch: (title) => end(addressFetched(title)),
       onDigest: (image) => {
         if (!named.some((one) => one.endsWith(image.slice(image.indexOf("@"))))) end(digestNotPlain(image));
@@ -205,7 +206,7 @@ export class DockerBuilder implements Builder {
       const headLines = headLinesOf(prepared.dockerfile ?? "");
       const running = { plan, dir, context, progress, hasAuth: auth !== null, headLines, endsAtMs };
       image = await this.#run(client, running, parameters);
-      const exposedPort = await this.#check(plan, image, log);
+      const exposedPort = await checkImage((...parameters) => this.#docker(...parameters), { plan, image, log });
       const reference = await this.#push({ plan, image, dir, endsAtMs, log, signal });
       const pythonVersion = progress.facts.get("pythonVersion") ?? null;
       const takesRootPath = progress.facts.get("takesRootPath") === "true";
@@ -242,6 +243,7 @@ export class DockerBuilder implements Builder {
       signal: context.signal,
       timeoutMs: this.#leftMs(endsAtMs),
       onLine: (_stream, text) => progress.line(text),
+      keepsReturns: true,
     });
     context.signal.throwIfAborted();
     if (end.kind === "timeout") {
@@ -258,24 +260,6 @@ export class DockerBuilder implements Builder {
 
   #leftMs(endsAtMs: number): number {
     return Math.max(1, endsAtMs - this.#options.clock.monotonicMs());
-  }
-
-  /** Refuses an image that nothing starts, and tells its size. Returns the only port that an app's own Dockerfile exposes, if so. */
-  async #check(plan: BuildPlan, image: string, log: BuildLog): Promise<number | null> {
-    const form = "{{.Size}} {{json .Config.ExposedPorts}} {{or .Config.Cmd .Config.Entrypoint}}";
-    const [size, exposed = "", start] = (await this.#docker("image", "inspect", `--format=${form}`, image)).split(" ");
-    if ((start === undefined || start === "[]") && plan.entrypoint.length === 0) {
-      throw new BuildFailed(
-        `The Dockerfile ${plan.dockerfilePath} has neither CMD nor ENTRYPOINT, and the app has no entrypoint: add one of them, and ${buildAgain}.`,
-      );
-    }
-    log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} Mb`);
-    const ports = [...exposed.matchAll(/"(\d+)\/tcp"/g)].map(([, port]) => Number(port));
-    if (plan.dockerfilePath === null || ports.length === 0) return null;
-    const isOnly = ports.length === 1;
-    const said = `The image exposes port ${ports.join(", ")}. The app is called at its setting port${isOnly ? "; port 0 means the exposed one" : ""}.`;
-    log("code", "platform", said);
-    return isOnly ? (ports[0] ?? null) : null;
   }
 
   /** The name with digest at the operator's registry; null without one. */

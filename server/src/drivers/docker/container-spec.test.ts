@@ -17,7 +17,7 @@ function made(gpus: readonly string[]) {
   const claim = { pool: "machine", compute, cpuCores, memoryGb, tier, gpus };
   const { Env = [], HostConfig } = containerSpec(spec, {
     ...{ claim, instanceId: "instance", network: "network", storageDir: "/storage", cores: 8 },
-    ...{ runtime: undefined, nameServers: [], filesMax: 1024, isPublished: false },
+    ...{ runtime: undefined, nameServers: null, filesMax: 1024, isPublished: false },
   });
   const names = Env.map((line) => line.slice(0, line.indexOf("=")));
   assert.equal(new Set(names).size, names.length, "no variable has two values");

@@ -52,8 +52,8 @@ export type ContainerContext = {
   readonly cores: number;
   /** The OCI runtime; undefined: the engine's default. */
   readonly runtime: string | undefined;
-  /** Empty: those of the engine. */
-  readonly nameServers: readonly string[];
+  /** Null: those of the engine. Empty: none. */
+  readonly nameServers: readonly string[] | null;
   /** Open files per process. */
   readonly filesMax: number;
   /** The container's port is published on the loopback address, since the container has no address that can be reached. */
@@ -95,7 +95,7 @@ export function containerSpec(spec: ReplicaSpec, context: ContainerContext): Con
       ...(context.runtime === undefined ? {} : { Runtime: context.runtime }),
       NetworkMode: context.network,
       ...(context.isPublished ? { PortBindings: { [`${port}/tcp`]: [{ HostIp: "127.0.0.1", HostPort: "" }] } } : {}),
-      Dns: [...context.nameServers],
+      Dns: dnsOf(context),
       ExtraHosts: [`${hostName}:${hostAddress}`],
       Mounts: [{ Type: "bind", Source: context.storageDir, Target: "/persistent-storage" }],
       Memory: memoryBytes,
@@ -116,6 +116,11 @@ export function containerSpec(spec: ReplicaSpec, context: ContainerContext): Con
       RestartPolicy: { Name: "no" },
     },
   };
+}
+
+/** Without any, the engine would ask the machine's own for the app, past the firewall; at this address nothing answers. */
+function dnsOf({ nameServers }: ContainerContext): string[] {
+  return nameServers?.length === 0 ? ["127.0.0.1"] : [...(nameServers ?? [])];
 }
 
 /** The cards of the replica, through NVIDIA's container toolkit. */

@@ -212,7 +212,10 @@ export class Container {
   /** The folders that it writes to, where the engine stores images as overlays that this process may read. */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, record, isNew } = this.#options;
-    const { UpperDir } = GraphDriver.Data as { readonly UpperDir?: string };
+    // Newer engines with another store of images do not tell.
+    const { UpperDir } = ((GraphDriver as typeof GraphDriver | undefined)?.Data ?? {}) as {
+      readonly UpperDir?: string;
+    };
     // An image can ask for more folders (VOLUME).
     const volumes = Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source);
     this.#removeWriter = disk?.add(

@@ -39,6 +39,18 @@ const refusals = [
   { what: /another reader/, text: "# syntax=docker/dockerfile:1\n# syntax=attackers/frontend\nFROM a" },
   { what: /another reader/, text: "# escape=syntax=docker/dockerfile:1\n# syntax=attackers/frontend:1\nFROM a" },
   { what: /another reader/, text: "# escape=`\n#  SYNTAX=evil.example/docker/dockerfile:1\nFROM a" },
+  {
+    what: /ADD is possible with plain names/,
+    text: `FROM a\nADD \\\n${"# x\n".repeat(150)}http://10.0.0.1/ /got`,
+  },
+  { what: /ADD is possible with plain names/, text: `FROM a\nADD \\\n${"x \\\n".repeat(150)}http://10.0.0.1/ /got` },
+  {
+    what: /can grow to \d+ characters when its variables are put in/,
+    text: `FROM a\nARG A0="xxxxxxxxxx"\n${[1, 2, 3, 4, 5, 6, 7].map((n) => `ARG A${n}="${`$A${n - 1}`.repeat(10)}"`).join("\n")}`,
+  },
+  { what: /can grow to/, text: `FROM a\nENV A ${"x".repeat(20_000)}\n${"LABEL b=$A\n".repeat(2000)}` },
+  { what: /can grow to/, text: `FROM a\nENV A=${"x".repeat(50_000)}\n${"RUN x\n".repeat(2000)}` },
+  { what: /can grow to/, text: `FROM a\nENV A=${"x".repeat(1000)}\nENV B=\${A//x/$A$A$A$A}\nENV C=\${B//x/$A}` },
   { what: /has 100,?001 characters/, text: "#".repeat(100_001) },
 ];
 
@@ -57,6 +69,7 @@ const allowed = [
   "# syntax=docker.io/docker/dockerfile\nFROM a",
   'ARG A=1\nFROM a\nRUN echo "syntax = proto3" > a.proto && echo ADD http://example.com',
   "FROM a\nRUN <<END\nsyntax=1\nEND",
+  `FROM a\nENV P=/usr/bin\n${"ENV L=$H/lib:$C/lib:$L P=$H/bin:${P}\n".repeat(40)}${"RUN $L\n".repeat(200)}`,
   'FROM a\nADD . /app\nADD --chown=$U:$G ["a b", "/x"]\nADD \\\n a \\\n b /x/',
 ];
 
@@ -83,7 +96,20 @@ test("the head says which reader and which sign of continuation there are, and n
 });
 
 test("a large Dockerfile is checked in moments", () => {
-  for (const unit of ["\n", "A", "A\\\n", "ADD ", "ADD \\\n", "ADD [", " ", "# ", "syntax", "FROM a\n"]) {
+  const units = [
+    "\n",
+    "A",
+    "A\\\n",
+    "ADD ",
+    "ADD [",
+    " ",
+    "# ",
+    "syntax",
+    "FROM a\n",
+    "ENV A=",
+    'ENV A=$A B="$B" \\\n',
+  ];
+  for (const unit of units) {
     checkDockerfile(`FROM a\n${unit.repeat(Math.floor(99_000 / unit.length))}`, "Dockerfile");
   }
 });

@@ -2,14 +2,16 @@
 // Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed } from "#drivers/builder.ts";
+import { grownCharacters } from "./dockerfile-growth.ts";
 
 const charactersMax = 100_000;
+const grownMax = 20_000_000;
 /** Docker's own reader of Dockerfiles; earlier ones do not keep cache mounts of projects apart. */
 const usualSyntax =
   /^(?:docker\.io\/)?docker\/dockerfile(?::(?:latest|labs|1(?:\.(?:[2-9]|\d\d)(?:\.\d+)?)?(?:-labs)?))?$/;
 /** Ends the head: after a usual remark nothing is a directive. */
 const remark = "# The Dockerfile of the app follows.";
-/** An instruction is read no further than that. */
+/** An instruction ADD is read no further than that. */
 const linesMax = 100;
 /** White space as BuildKit knows it. */
 const blank = "[\\s\\u0085]";
@@ -32,6 +34,12 @@ export function checkDockerfile(text: string, path: string): string {
   if (syntax !== undefined && !usualSyntax.test(syntax)) {
     throw new BuildFailed(
       `${path} asks for another reader of Dockerfiles (syntax=${syntax.slice(0, 100)}), which would see the credentials of the build. Leave that line out, or name docker/dockerfile, from 1.2 on, and ${buildAgain}.`,
+    );
+  }
+  const grown = grownCharacters(lines, escape === "`" ? "`" : "\\");
+  if (grown > grownMax) {
+    throw new BuildFailed(
+      `${path} can grow to ${grown > 1e15 ? "over 1e15" : grown} characters when its variables are put in. At most ${grownMax} are possible: let ARG and ENV name fewer others, and ${buildAgain}.`,
     );
   }
   const remote = lines.keys().map((index) => instructionsAt(lines, index).find((one) => isUnusualAdd(one)));
@@ -83,11 +91,15 @@ function instructionsAt(lines: readonly string[], index: number): string[] {
 
 function joinedFrom(lines: readonly string[], index: number, sign: string): string {
   let joined = "";
-  for (const line of lines.slice(index, index + linesMax)) {
+  let count = 0;
+  for (let at = index; at < lines.length; at++) {
+    const line = lines[at] ?? "";
     if (joined !== "" && /^[\s\u0085]*(?:#|$)/.test(line)) continue;
     const trimmed = line.trimEnd();
     if (!trimmed.endsWith(sign)) return joined + trimmed;
     joined += trimmed.slice(0, -1);
+    // What comes after is not looked at, and must not be an address.
+    if (++count === linesMax) return `${joined} $`;
   }
   return joined;
 }

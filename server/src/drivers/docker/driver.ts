@@ -35,7 +35,7 @@ import { Container } from "./container.ts";
 import { ContainerFile } from "./container-file.ts";
 import { containerSpec, labels, recordInLabels, type ContainerRecord } from "./container-spec.ts";
 import { engineStatus, isUnreachable, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
-import { followEvents } from "./engine-events.ts";
+import { followEvents, type EngineEvent } from "./engine-events.ts";
 import { EngineOutage, lookEveryPingMs } from "./engine-outage.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import { withImage, type ImageRegistry } from "./pull-image.ts";
@@ -269,7 +269,7 @@ export class DockerDriver implements Driver {
         runtime: spec.containerRuntime === null ? undefined : this.#runtimes[spec.containerRuntime],
         filesMax: engine.facts.filesMax,
       },
-      nameServers: firewall?.nameServers ?? [],
+      nameServers: firewall?.nameServers ?? null,
       isPublished: !engine.facts.hasReachableContainers,
     };
     // No app runs without the rules, whoever has flushed them.
@@ -342,13 +342,11 @@ export class DockerDriver implements Driver {
     });
   }
 
-  /** `event`: JSON that contains the id of a container. */
-  #lookAt(event: string): void {
-    for (const container of this.#containers.values()) {
-      if (container.isEnded || !event.includes(container.containerId)) continue;
-      if (event.includes('"Action":"kill"')) container.signalled();
-      else void container.look();
-    }
+  #lookAt({ action, containerId }: EngineEvent): void {
+    const container = this.#containers.values().find((one) => one.containerId === containerId);
+    if (container === undefined || container.isEnded) return;
+    if (action === "kill") container.signalled();
+    else void container.look();
   }
 
   async #lookAtStopping(): Promise<void> {

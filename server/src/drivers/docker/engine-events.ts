@@ -5,13 +5,15 @@ import type { Clock } from "#lib/clock.ts";
 import { labels } from "./container-spec.ts";
 import type { Engine } from "./engine.ts";
 
+/** What happened to a container. */
+export type EngineEvent = { readonly action: string; readonly containerId: string };
+
 type Given = {
   readonly instanceId: string;
   readonly clock: Clock;
   /** Ends it. */
   readonly signal: AbortSignal;
-  /** Takes one event: JSON that contains the id of a container. */
-  readonly onEvent: (event: string) => void;
+  readonly onEvent: (event: EngineEvent) => void;
   /** Tells since when events are followed, since the epoch; infinite when they no longer are. */
   readonly onFollowed: (sinceMs: number) => void;
   /** Called once events are followed. */
@@ -29,7 +31,7 @@ export async function followEvents({ streams }: Pick<Engine, "streams">, given: 
   const events = (await streams.getEvents({ filters, since })) as unknown as Readable;
   onFollowed(clock.now());
   const ended = Promise.withResolvers<void>();
-  const lines = createInterface({ input: events }).on("line", onEvent);
+  const lines = createInterface({ input: events }).on("line", (line) => onEvent(eventOf(line)));
   lines.once("close", () => {
     onFollowed(Number.POSITIVE_INFINITY);
     ended.resolve();
@@ -48,4 +50,13 @@ export async function followEvents({ streams }: Pick<Engine, "streams">, given: 
     stop();
   }
   if (!signal.aborted) throw new Error("the engine ended its events");
+}
+
+/** Labels of the app's image stand in it too. */
+function eventOf(line: string): EngineEvent {
+  const { Action: action, Actor } = JSON.parse(line) as {
+    readonly Action: string;
+    readonly Actor: { readonly ID: string };
+  };
+  return { action, containerId: Actor.ID };
 }
