@@ -1,12 +1,12 @@
 // API keys of a project: tokens that can only call its apps. Clients that fetch such a token before they call an app search
 // this list for the word `cerebrium_jwt`.
 import type { z } from "zod";
-import { apiKeyFields, type apiKey } from "@slipway/contract/token-fields.ts";
+import type { apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import { allows } from "#accounts/permissions.ts";
 import type { TokenAccountRef } from "#accounts/token-use-cases.ts";
 import type { Secret } from "#lib/secret.ts";
-import { callerOf, projectOf, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { callerOf, projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -27,7 +27,7 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
       return shown.toSorted((one, other) => Number(other.apiKey !== null) - Number(one.apiKey !== null));
     },
     async createApiKey(call) {
-      const body = readBody({ fields: apiKeyFields, required: ["name"] }, call.body);
+      const body = bodyOf(call);
       const end = endOf(body["expires_at"]);
       const wish = {
         ...{ kind, projectId: projectOf(call), isReadable: body["readable"] === true },

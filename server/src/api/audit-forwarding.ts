@@ -1,9 +1,9 @@
 // The forwarding of a project's audit log.
 import type { z } from "zod";
-import { forwardingFields, type auditForwarding, type newAuditForwarding } from "@slipway/contract/audit-routes.ts";
+import type { auditForwarding, newAuditForwarding } from "@slipway/contract/audit-routes.ts";
 import type { AuditForwarding } from "#audit/forwarding/forwarding-use-cases.ts";
 import { Secret } from "#lib/secret.ts";
-import { projectOf, readBody, type Handlers, type Sent } from "./call.ts";
+import { projectOf, bodyOf, type Handlers, type Sent } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for the forwarding. */
@@ -13,7 +13,7 @@ export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerPa
       return show(await useCases.get(projectOf(call)));
     },
     async setAuditForwarding(call) {
-      const body = readBody({ fields: forwardingFields, required: ["url"] }, call.body);
+      const body = bodyOf(call);
       const given = body["secret"];
       const wish = { url: String(body["url"]), ...(typeof given === "string" ? { secret: new Secret(given) } : {}) };
       const { forwarding, secret } = await useCases.set(projectOf(call), wish, call.by);

@@ -1,13 +1,12 @@
 // Budgets of projects and apps.
 import { shownAppId } from "#lib/ids.ts";
 import type { z } from "zod";
-import { budgetFields } from "@slipway/contract/plan-fields.ts";
 import type { budget } from "@slipway/contract/plan-routes.ts";
 import type { BudgetView, BudgetWish } from "#billing/budgets/budget-use-cases.ts";
 import type { BudgetScope } from "#billing/budgets/budget-store.ts";
 import { wholeCentsOf } from "#billing/budgets/budget-text.ts";
 import { microsOfCent } from "#lib/money.ts";
-import { projectOf, readBody, refOf, type ApiCall, type Handlers } from "./call.ts";
+import { projectOf, bodyOf, refOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for budgets. */
@@ -29,7 +28,7 @@ export function budgetHandlers({ budgets: useCases, apps }: HandlerParts) {
 }
 
 function wishOf(call: ApiCall): BudgetWish {
-  const body = readBody({ fields: budgetFields, required: ["amount_cents"] }, call.body);
+  const body = bodyOf(call);
   // The contract has validated the types, ranges and syntax of the values.
   const warnPercent = body["warn_percent"] as unknown as readonly number[];
   return {

@@ -1,12 +1,11 @@
 // Builds: read, request, cancel, repeat.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import { buildFields } from "@slipway/contract/release-routes.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import type { BuildRow } from "#apps/app-store.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import { appOf, buildOf, projectOf, readBody, refOf, type Handlers } from "./call.ts";
+import { appOf, buildOf, projectOf, bodyOf, refOf, type Handlers } from "./call.ts";
 import { buildLogUrl } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -30,7 +29,7 @@ export function buildHandlers({ builds, urls }: HandlerParts) {
     },
     async createBuild(call) {
       const app = refOf(call);
-      const { commit, branch } = readBody({ fields: buildFields, required: [] }, call.body ?? {});
+      const { commit, branch } = bodyOf(call);
       if (commit && branch) {
         throw new Fault("invalid", "commit and branch are both given, but a build is of one of them: leave one out.");
       }

@@ -110,6 +110,12 @@ export function readQuery(fields: Fields, query: Readonly<Record<string, unknown
   });
 }
 
+/** The fields of the call's body, which may be missing when none is required. Throws `Fault("malformed" | "invalid")`. */
+export function bodyOf({ route, body }: ApiCall): Record<string, Value> {
+  const shape = must(route.body?.kind === "fields" ? route.body : null, "the route takes a body of fields");
+  return readBody(shape, body ?? (shape.required.length === 0 ? {} : undefined));
+}
+
 /** The fields of a body; null counts as absent. Throws `Fault("malformed" | "invalid")`. */
 export function readBody(
   shape: { readonly fields: Fields; readonly required: readonly string[] },

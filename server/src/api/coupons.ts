@@ -1,7 +1,7 @@
 // Coupons: a project applies one by its code, the operator creates, lists and ends them.
 import type { z } from "zod";
 import type { appliedCoupon, operatorCoupon } from "@slipway/contract/billing-answers.ts";
-import { applyCouponFields, couponFields } from "@slipway/contract/billing-fields.ts";
+import { couponFields } from "@slipway/contract/billing-fields.ts";
 import { termsOf, type Coupon, type CouponWish } from "#billing/coupons/coupon.ts";
 import type { AppliedAnswer } from "#billing/coupons/coupon-use-cases.ts";
 import { must } from "#lib/assert.ts";
@@ -9,7 +9,7 @@ import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import { pageBefore, pathPart, projectOf, readBody, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
+import { pageBefore, pathPart, projectOf, bodyOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Nobody types in that many coupons; guessing codes takes far more attempts. */
@@ -27,7 +27,7 @@ export function couponHandlers({ coupons: useCases, clock }: HandlerParts) {
       // Before the body is read: every attempt counts.
       ofAddress.take(networkOf(call.request.clientAddress));
       ofProject.take(projectId);
-      const body = readBody({ fields: applyCouponFields, required: ["coupon_code"] }, call.body);
+      const body = bodyOf(call);
       return showApplied(await useCases.apply(projectId, String(body["coupon_code"]), call.by));
     },
     async createCoupon(call) {
@@ -49,7 +49,7 @@ function tooManyTries(used: number, seconds: number): string {
 }
 
 function wishOf(call: ApiCall): CouponWish {
-  const body = readBody({ fields: couponFields, required: ["code", "name", "coupon_type"] }, call.body);
+  const body = bodyOf(call);
   const expiration = body["expiration_at"] ?? null;
   const plans = body["plans"] as unknown as readonly string[];
   // The contract has validated the types, ranges and choices of the values.

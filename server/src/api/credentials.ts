@@ -1,12 +1,11 @@
 // Git credentials of projects, per host.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import { credentialFields } from "@slipway/contract/parameters.ts";
 import type { CredentialView } from "#apps/credentials.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
-import { pathPart, projectOf, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { pathPart, projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for git credentials; no answer contains a secret. */
@@ -20,7 +19,7 @@ export function credentialHandlers({ credentials }: HandlerParts) {
     },
     async setCredential(call) {
       const host = hostOf(call);
-      const body = readBody({ fields: credentialFields, required: ["kind", "secret"] }, call.body);
+      const body = bodyOf(call);
       const credential = {
         kind: body["kind"] === "ssh_key" ? ("ssh_key" as const) : ("token" as const),
         username: body["username"] === null ? null : String(body["username"]),

@@ -3,12 +3,12 @@
 import { networkOf } from "#lib/client-address.ts";
 import type { z } from "zod";
 import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
-import { deviceDecisionFields, deviceTokenFields } from "@slipway/contract/device-routes.ts";
+import { deviceTokenFields } from "@slipway/contract/device-routes.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { assert, must } from "#lib/assert.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { DeviceLogin, NotYet } from "#people/device-login.ts";
-import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { pathPart, bodyOf, readBody, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Per minute and address (for IPv6: network). Several people may share one. */
@@ -64,7 +64,7 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
     async decideDeviceLogin(call) {
       const person = personOf(call);
       codes.take(person.personId);
-      const given = readBody({ fields: deviceDecisionFields, required: ["decision"] }, call.body);
+      const given = bodyOf(call);
       const isApproved = given["decision"] === "approve";
       return show(await logins.decide(codeOf(call), { isApproved, person, by: call.by }));
     },

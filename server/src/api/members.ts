@@ -1,7 +1,6 @@
 // Members of projects, and invitations: both sides of them.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/project-answers.ts";
-import { acceptFields, invitationFields, memberFields } from "@slipway/contract/project-fields.ts";
 import type { Role } from "@slipway/contract/words.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
@@ -12,7 +11,7 @@ import type { Accepted, Invitation, OpenInvitation } from "#people/invitation-us
 import type { Mail } from "#people/mailer.ts";
 import type { Member } from "#people/member-store.ts";
 import { authenticate } from "./access.ts";
-import { callerOf, pathPart, projectOf, readBody, type ApiCall, type Handlers, type Sent } from "./call.ts";
+import { callerOf, pathPart, projectOf, bodyOf, type ApiCall, type Handlers, type Sent } from "./call.ts";
 import { invitationPage } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -27,7 +26,7 @@ export function memberHandlers({ membership: { members } }: HandlerParts) {
     },
     async updateMember(call) {
       const key = { projectId: projectOf(call), personId: idOf(call, "person_id", "member") };
-      const { role } = readBody({ fields: memberFields, required: ["role"] }, call.body);
+      const { role } = bodyOf(call);
       return showMember(await members.changeRole(key, role as Role, { caller: callerOf(call), by: call.by }));
     },
     async removeMember(call) {
@@ -55,7 +54,7 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
     },
     async createInvitation(call) {
       const projectId = projectOf(call);
-      const body = readBody({ fields: invitationFields, required: ["email", "role"] }, call.body);
+      const body = bodyOf(call);
       ofCaller.take(call.by.actor.id ?? "");
       ofProject.take(projectId);
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
@@ -77,7 +76,7 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       return showOpen(await invitations.show(new Secret(secret)));
     },
     async acceptInvitation(call) {
-      const { token, name, password } = readBody({ fields: acceptFields, required: ["token"] }, call.body);
+      const { token, name, password } = bodyOf(call);
       const hasToken = call.request.headers.authorization !== undefined;
       const accepted = await invitations.accept({
         secret: new Secret(String(token)),

@@ -1,9 +1,9 @@
 // Operators manage their own tokens and the keys that sign all tokens.
 import type { z } from "zod";
-import { operatorTokenFields, type operatorToken, type signingKey } from "@slipway/contract/token-fields.ts";
+import type { operatorToken, signingKey } from "@slipway/contract/token-fields.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import type { TokenAccountRef, IssuedAccount } from "#accounts/token-use-cases.ts";
-import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -16,7 +16,7 @@ export function operatorTokenHandlers({ tokenUseCases: useCases, keyUseCases: ke
       return (await useCases.list({ kind, projectId: null })).map(showAccount);
     },
     async createOperatorToken(call) {
-      const body = readBody({ fields: operatorTokenFields, required: ["name"] }, call.body);
+      const body = bodyOf(call);
       const wish = { kind, expiresAt: endOf(body["expires_at"]) } as const;
       return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
     },

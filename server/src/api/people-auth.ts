@@ -1,7 +1,6 @@
 // Sign-in, sign-out, access tokens, sessions.
 import type { z } from "zod";
 import type { me, person, signedIn, signInAnswer } from "@slipway/contract/people-answers.ts";
-import { signInFields, signOutFields, tokenFields } from "@slipway/contract/people-fields.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
 import { must } from "#lib/assert.ts";
@@ -12,7 +11,7 @@ import type { Trier } from "#people/device-cookies.ts";
 import type { Challenge } from "#people/challenges.ts";
 import type { SessionRow } from "#people/people-store.ts";
 import { sessionEnded, type SignedIn } from "#people/sessions.ts";
-import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import {
   clearSessionCookie,
   deviceCookie,
@@ -29,13 +28,13 @@ export function peopleHandlers(api: HandlerParts) {
   return {
     async signIn(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const body = readBody({ fields: signInFields, required: ["email", "password"] }, call.body);
+      const body = bodyOf(call);
       const password = new Secret(String(body["password"]));
       const done = await people.signIn.withPassword({ email: String(body["email"]), password, ...trierOf(call, api) });
       return answerSignIn(call, done, api);
     },
     async issueAccessToken(call) {
-      const body = readBody({ fields: tokenFields, required: [] }, call.body ?? {});
+      const body = bodyOf(call);
       const sent = refreshTokenOf(call, body["refresh_token"], api);
       const found = await people.sessions.of(sent.value);
       if (found === null) throw sessionEnded();
@@ -45,7 +44,7 @@ export function peopleHandlers(api: HandlerParts) {
       return { access_token: accessToken.reveal(), token_type: "Bearer", expires_in: expiresIn };
     },
     async signOut(call) {
-      const body = readBody({ fields: signOutFields, required: [] }, call.body ?? {});
+      const body = bodyOf(call);
       const found = await people.sessions.of(refreshTokenOf(call, body["refresh_token"], api).value);
       if (found !== null) await people.sessions.signOut(found, call.by);
       clearSessionCookie(call.reply, urls().baseUrl);

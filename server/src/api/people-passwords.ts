@@ -1,16 +1,6 @@
 // Passwords and second factors of people.
-import {
-  emailFields,
-  passwordFields,
-  resetFields,
-  signUpFields,
-  twoFactorChangeFields,
-  twoFactorConfirmFields,
-  twoFactorFields,
-  twoFactorSignInFields,
-} from "@slipway/contract/people-fields.ts";
 import { Secret } from "#lib/secret.ts";
-import { readBody, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { answerSignedIn, personCallerOf, trierOf } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 import type { HandlerParts } from "./parts.ts";
@@ -25,13 +15,12 @@ export function passwordHandlers(api: HandlerParts) {
   return {
     async signUp(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const body = readBody({ fields: signUpFields, required: ["email", "name"] }, call.body);
+      const body = bodyOf(call);
       people.signUp.ask({ email: String(body["email"]), name: String(body["name"]), by: call.by });
       return { message: "A link is on its way to the address. It works once, within an hour." };
     },
     async changePassword(call) {
-      const required = ["currentPassword", "newPassword"];
-      const body = readBody({ fields: passwordFields, required }, call.body);
+      const body = bodyOf(call);
       const current = new Secret(String(body["currentPassword"]));
       const next = new Secret(String(body["newPassword"]));
       await people.passwords.change(personCallerOf(call), { current, next, by: call.by });
@@ -39,19 +28,19 @@ export function passwordHandlers(api: HandlerParts) {
     },
     async forgotPassword(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const body = readBody({ fields: emailFields, required: ["email"] }, call.body);
+      const body = bodyOf(call);
       people.passwords.forgot(String(body["email"]), call.by);
       return { message: asked };
     },
     async resetPassword(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const body = readBody({ fields: resetFields, required: ["token", "password"] }, call.body);
+      const body = bodyOf(call);
       const next = new Secret(String(body["password"]));
       await people.passwords.reset({ secret: String(body["token"]), next, ...trierOf(call, api) });
       return { message: "The password was set, and all sessions have ended; sign in with the new password." };
     },
     async createPasswordReset(call) {
-      const body = readBody({ fields: emailFields, required: ["email"] }, call.body);
+      const body = bodyOf(call);
       const { url, expiresAt } = await people.passwords.makeLink(String(body["email"]), call.by);
       return { url: url.reveal(), expiresAt: expiresAt.toISOString() };
     },
@@ -62,22 +51,22 @@ export function passwordHandlers(api: HandlerParts) {
 export function twoFactorHandlers(api: HandlerParts) {
   const { people, urls } = api;
   const change = (call: ApiCall): { code: string; password: Secret | null } => {
-    const body = readBody({ fields: twoFactorChangeFields, required: ["code"] }, call.body);
+    const body = bodyOf(call);
     return { code: String(body["code"]), password: secretOf(body["password"]) };
   };
   return {
     async signInTwoFactor(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const body = readBody({ fields: twoFactorSignInFields, required: ["challenge", "code"] }, call.body);
+      const body = bodyOf(call);
       const given = { challenge: String(body["challenge"]), code: String(body["code"]), ...trierOf(call, api) };
       return answerSignedIn(call, await people.twoFactor.signIn(given), api);
     },
     async beginTwoFactor(call) {
-      const body = readBody({ fields: twoFactorFields, required: [] }, call.body ?? {});
+      const body = bodyOf(call);
       return people.twoFactor.begin(personCallerOf(call), secretOf(body["password"]));
     },
     async confirmTwoFactor(call) {
-      const body = readBody({ fields: twoFactorConfirmFields, required: ["code"] }, call.body);
+      const body = bodyOf(call);
       const done = await people.twoFactor.confirm(personCallerOf(call), String(body["code"]), call.by);
       return answerSignedIn(call, done, api);
     },
@@ -86,7 +75,7 @@ export function twoFactorHandlers(api: HandlerParts) {
       return answerSignedIn(call, done, api);
     },
     async createTwoFactorReset(call) {
-      const body = readBody({ fields: emailFields, required: ["email"] }, call.body);
+      const body = bodyOf(call);
       await people.twoFactor.reset(String(body["email"]), call.by);
       return { message: "Two-factor sign-in is off, and all sessions of the person have ended." };
     },

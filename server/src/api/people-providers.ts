@@ -1,9 +1,8 @@
 // Sign-in with a provider: redirects the browser there and handles its return.
-import { providerFields } from "@slipway/contract/people-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProviderId } from "#people/provider-auth.ts";
 import type { VisitEnd } from "#people/provider-sign-in.ts";
-import { pathPart, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { setCookies, trierOf } from "./people-auth.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 import type { HandlerParts } from "./parts.ts";
@@ -20,7 +19,7 @@ export function providerHandlers(api: HandlerParts) {
     },
     async signInWithProvider(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const body = readBody({ fields: providerFields, required: ["provider"] }, call.body);
+      const body = bodyOf(call);
       const returnTo = body["returnTo"] ?? null;
       const id = body["provider"] as ProviderId;
       const visit = await people.providers.begin(id, {

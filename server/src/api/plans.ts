@@ -1,9 +1,8 @@
 // Plans: a project's limits and usage, and the operator's list of projects.
 import type { z } from "zod";
 import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
-import { operatorProjectFields } from "@slipway/contract/plan-fields.ts";
 import type { ProjectWithPlan } from "#billing/plans/plan-use-cases.ts";
-import { pageWanted, projectOf, readBody, showPage, type Handlers } from "./call.ts";
+import { pageWanted, projectOf, bodyOf, showPage, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for plans. */
@@ -27,7 +26,7 @@ export function planHandlers({ plans: { useCases, days } }: HandlerParts) {
       return showPage(page, showProject) satisfies z.infer<typeof operatorProjectPage>;
     },
     async updateOperatorProject(call) {
-      const body = readBody({ fields: operatorProjectFields, required: ["plan"] }, call.body);
+      const body = bodyOf(call);
       return showProject(await useCases.change(projectOf(call), String(body["plan"]), call.by));
     },
   } satisfies Handlers;

@@ -1,9 +1,8 @@
 // Projects: list, create, rename, delete.
 import type { z } from "zod";
 import type { projectDetail } from "@slipway/contract/project-answers.ts";
-import { projectFields } from "@slipway/contract/project-fields.ts";
 import type { ProjectView } from "#apps/project-list.ts";
-import { callerOf, projectOf, readBody, type ApiCall, type Handlers, type Sent } from "./call.ts";
+import { callerOf, projectOf, bodyOf, type ApiCall, type Handlers, type Sent } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for projects. */
@@ -32,7 +31,7 @@ export function projectHandlers({ projects, clock }: HandlerParts) {
 }
 
 function nameOf(call: ApiCall): string {
-  return String(readBody({ fields: projectFields, required: ["name"] }, call.body)["name"]);
+  return String(bodyOf(call)["name"]);
 }
 
 const showProject = (project: ProjectView): Sent<z.infer<typeof projectDetail>> => project;

@@ -1,12 +1,11 @@
 // Releases: list, read, go back to one, and resume automatic deploys.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import { rollbackFields } from "@slipway/contract/release-routes.ts";
 import type { ReleaseRow } from "#apps/release-store.ts";
 import { trafficOf } from "#apps/releases.ts";
 import type { Actor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { pageWanted, pathPart, readBody, refOf, showPage, type ApiCall, type Handlers } from "./call.ts";
+import { pageWanted, pathPart, bodyOf, refOf, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for releases. */
@@ -21,7 +20,7 @@ export function releaseHandlers({ releases }: HandlerParts) {
       return { ...showRelease(found), settings: found.settings } satisfies z.infer<typeof answers.oneRelease>;
     },
     async rollBack(call) {
-      const { release } = readBody({ fields: rollbackFields, required: [] }, call.body ?? {});
+      const { release } = bodyOf(call);
       return showRelease(await releases.rollBack(refOf(call), { number: release as number | null, by: call.by }));
     },
     async resumeDeploys(call) {

@@ -1,17 +1,12 @@
 // Service accounts of a project: tokens with which programs manage it.
 import type { z } from "zod";
-import {
-  serviceAccountChange,
-  serviceAccountFields,
-  type issuedServiceAccount,
-  type serviceAccount,
-} from "@slipway/contract/token-fields.ts";
+import type { issuedServiceAccount, serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import type { Rights } from "#accounts/rights.ts";
 import type { TokenAccountRef, IssuedAccount } from "#accounts/token-use-cases.ts";
 import { Fault } from "#lib/fault.ts";
-import { projectOf, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -24,7 +19,7 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
       return (await useCases.list({ kind, projectId: projectOf(call) })).map(show);
     },
     async createServiceAccount(call) {
-      const body = readBody({ fields: serviceAccountFields, required: ["name"] }, call.body);
+      const body = bodyOf(call);
       const rights = rightsOf(body);
       if (rights === null) throw new Fault("invalid", "Either role or permissions is required.");
       const wish = {
@@ -34,7 +29,7 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
       return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
     },
     async updateServiceAccount(call) {
-      const body = readBody({ fields: serviceAccountChange, required: [] }, call.body);
+      const body = bodyOf(call);
       const rights = rightsOf(body);
       const name = body["name"];
       if (typeof name !== "string" && rights === null) {

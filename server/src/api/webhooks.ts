@@ -1,7 +1,6 @@
 // Webhooks of projects: signing secrets, deliveries and their attempts, endpoints, the schedule.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import { replayFields, scheduleFields, webhookSecretFields } from "@slipway/contract/parameters.ts";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import { allows } from "#accounts/permissions.ts";
 import { must } from "#lib/assert.ts";
@@ -12,7 +11,7 @@ import {
   pageWanted,
   pathPart,
   projectOf,
-  readBody,
+  bodyOf,
   readTime,
   showPage,
   type ApiCall,
@@ -44,7 +43,7 @@ function secretHandlers(useCases: WebhookUseCases) {
     },
     async createWebhookSecret(call) {
       // The body is optional.
-      const body = readBody({ fields: webhookSecretFields, required: [] }, call.body ?? {});
+      const body = bodyOf(call);
       const made = await useCases.secrets.create(
         projectOf(call),
         { overlapHours: Number(body["overlapHours"]) },
@@ -80,7 +79,7 @@ function deliveryHandlers(useCases: WebhookUseCases) {
       return { item: showDelivery(await useCases.replay(projectOf(call), deliveryOf(call), call.by)) };
     },
     async replayWebhookDeliveries(call) {
-      const body = readBody({ fields: replayFields, required: ["from", "to"] }, call.body);
+      const body = bodyOf(call);
       const range = {
         from: readTime("from", body["from"]),
         to: readTime("to", body["to"]),
@@ -112,7 +111,7 @@ function scheduleHandlers(useCases: WebhookUseCases) {
       return { schedule: await useCases.readSchedule(projectOf(call)) };
     },
     async setWebhookSchedule(call) {
-      const body = readBody({ fields: scheduleFields, required: ["schedule"] }, call.body);
+      const body = bodyOf(call);
       const schedule = body["schedule"] === "short" ? "short" : "standard";
       await useCases.setSchedule(projectOf(call), schedule, call.by);
       return { schedule };
