@@ -71,6 +71,7 @@ export const appLogQuery = {
   },
   pageSize: pageSize(1000, 100, "lines"),
   nextToken: nextToken("nextPageToken", /^[A-Za-z0-9_-]{1,64}$/),
+  follow: { kind: "boolean", toml: null, default: false, about: "True: follow live, as server-sent events." },
 } as const satisfies Record<string, Field>;
 
 const runToken = nextToken("nextToken", /^[a-z0-9-]{1,50}[\w-]{0,30}$/);

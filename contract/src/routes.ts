@@ -123,12 +123,14 @@ export const routes = {
   getAppLogs: {
     method: "GET",
     path: `${app}/logs`,
-    about: "The output of the replicas of an app.",
+    about:
+      "The output of the replicas of an app. With `Accept: text/event-stream` or `follow=true` what they print from now on is followed live as server-sent events, each with the line as JSON and its `lineNumber` as id (`Last-Event-ID` resumes after it), in the order in which lines are stored.",
     access: "logs.read",
     audit: null,
     query: appLogQuery,
     status: 200,
     answer: answers.appLogPage,
+    otherTypes: ["text/event-stream"],
   },
   listContainers: {
     method: "GET",

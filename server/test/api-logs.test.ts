@@ -253,3 +253,50 @@ test("the log of an app is filtered, searched and paged both ways", async (t) =>
     assert.match(refused.body.message, new RegExp(query.split("=")[0] ?? ""));
   }
 });
+
+test("the log of an app is followed live, filtered, from now on or after a line", async (t) => {
+  const api = await startManagementApi(t);
+  const { appId } = await withBuild(api);
+  const app = `/v2/projects/${api.projectId}/apps/${appId}`;
+  const path = `${app}/logs`;
+  const print = async (text: string, stream: "stdout" | "stderr" = "stdout"): Promise<void> => {
+    const of = { projectId: api.projectId, appId, replicaId: "my-app-one" as ReplicaId, runId: null };
+    await api.appLogs.append([{ ...of, stream, at: Date.now(), text }]);
+  };
+  await print("before");
+  const live = await follow(api, `${path}?follow=true&stream=stdout`);
+  assert.match(live.response.headers.get("content-type") ?? "", /^text\/event-stream/);
+  for (const [text, stream] of [["one"], ["an error", "stderr"], ["two"]] as const) await print(text, stream);
+  await until("both came", () => live.events().length === 2);
+  const seen = live.events();
+  assert.deepEqual(
+    seen.map(({ data }) => data.logLine),
+    ["one", "two"],
+  );
+  answers.appLogPage.parse({ logs: seen.map(({ data }) => data), hasMore: false });
+  await live.leave();
+  const resumed = await follow(api, path, { accept: "text/event-stream", "last-event-id": seen[0]?.id ?? "" });
+  await until("what came after it", () => resumed.events().length === 2);
+  assert.deepEqual(
+    resumed.events().map(({ data }) => data.logLine),
+    ["an error", "two"],
+  );
+  for (const [query, reason] of [
+    ["afterDate=2026-01-01T00:00:00Z", /^afterDate is for pages: leave it out with follow/],
+    ["direction=backward", /^direction is backward, but must be forward with follow/],
+  ] as const) {
+    const refused = await api.call("GET", `${path}?follow=true&${query}`);
+    assert.deepEqual([refused.status, reason.test(refused.body.message)], [400, true], refused.body.message);
+  }
+  assert.equal((await api.call("GET", `${app}x/logs?follow=true`)).status, 404);
+  const others = await Promise.all(Array.from({ length: 19 }, () => follow(api, `${path}?follow=true`)));
+  const refused = await api.call("GET", `${path}?follow=true`);
+  assert.deepEqual([refused.status, /already followed/.test(refused.body.message)], [429, true]);
+  await others[0]?.leave();
+  await until("one may follow again", async () => {
+    const again = await follow(api, `${path}?follow=true`);
+    await again.leave();
+    return again.response.status === 200;
+  });
+  for (const one of [resumed, ...others]) await one.leave();
+});

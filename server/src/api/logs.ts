@@ -1,9 +1,10 @@
-// Logs of builds and apps, in pages; a build's log also live, as server-sent events: each line has its number as id, so that a
-// client can resume after a lost connection; an event `end` reports how the build ended.
+// Logs of builds and apps, in pages and live, as server-sent events: each line has its number as id, so that a client can resume
+// after a lost connection. A build's log ends with an event `end`, which reports how the build ended.
 import type { z } from "zod";
 import type { appLogPage, buildLogLine } from "@slipway/contract/answers.ts";
 import type * as answers from "@slipway/contract/answers.ts";
 import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
 import { shownAppId, type BuildId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import type { StoredAppLine } from "#logs/app-log-store.ts";
 import type { NumberedBuildLine } from "#logs/build-log-store.ts";
@@ -15,12 +16,28 @@ import type { HandlerParts } from "./parts.ts";
 /** A search may scan millions of lines; it must leave most database connections to everything else. */
 const searches = { max: 4, projectMax: 2, projectWaitingMax: 30, what: "logs" };
 
+/** Followers of apps' logs: each asks the database whenever the app has printed something. */
+const followersMax = 200;
+const projectFollowersMax = 20;
+/** How often a follower whose app prints nothing is checked. */
+const checkEveryMs = 30_000;
+
 /** Route handlers for logs; a followed log takes over its connection. */
 export function logHandlers(parts: HandlerParts) {
   const gate = projectGate(searches);
+  const followers = new Gate({
+    ...{ max: followersMax, keyMax: projectFollowersMax, waitingMax: 0 },
+    refusal: () => {
+      const text = `${projectFollowersMax} logs of the project's apps are already followed, or ${followersMax} of all; end one, or ask for pages.`;
+      return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
+    },
+  });
   return {
     getBuildLogs: (call) => (wantsEvents(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
-    getAppLogs: (call) => gate.run(() => pageOfApp(call, parts), { key: projectOf(call) }),
+    getAppLogs: (call) =>
+      wantsEvents(call)
+        ? followers.run(() => followApp(call, parts), { key: projectOf(call) })
+        : gate.run(() => pageOfApp(call, parts), { key: projectOf(call) }),
   } satisfies Handlers;
 }
 
@@ -64,7 +81,7 @@ async function followBuild(call: ApiCall, parts: HandlerParts): Promise<undefine
 /** The number of the last line that the client saw; null: none given. Throws `Fault("invalid")`. */
 function lineNumber(given: unknown): number | null {
   if (given === undefined || given === null || given === "") return null;
-  if (typeof given === "string" && /^\d{1,9}$/.test(given)) return Number(given);
+  if (typeof given === "string" && /^\d{1,15}$/.test(given)) return Number(given);
   throw new Fault("invalid", "nextToken and Last-Event-ID must be the number of a line of this log.");
 }
 
@@ -74,10 +91,7 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: HandlerParts): Promis
   const { query } = call;
   // The contract has validated the types and choices of the values.
   const { items, nextToken } = await appLogs.page(appId, {
-    container: query["container"] as ReplicaId | null,
-    runId: query["runId"] as RunId | null,
-    stream: query["stream"] as "stdout" | "stderr" | null,
-    search: query["search"] as string | null,
+    ...linesWanted(call),
     afterDate: time("afterDate", query["afterDate"]),
     beforeDate: time("beforeDate", query["beforeDate"]),
     direction: query["direction"] as "forward" | "backward",
@@ -87,6 +101,43 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: HandlerParts): Promis
     logs: items.map(showAppLine),
     hasMore: nextToken !== null,
     ...(nextToken === null ? {} : { nextPageToken: nextToken }),
+  };
+}
+
+async function followApp(call: ApiCall, { apps, appLogs, ...parts }: HandlerParts): Promise<undefined> {
+  const [projectId, appId] = [projectOf(call), appOf(call)];
+  await apps.require(projectId, appId);
+  for (const name of ["afterDate", "beforeDate", "nextToken"]) {
+    if (call.query[name] === null) continue;
+    throw new Fault("invalid", `${name} is for pages: leave it out with follow. Last-Event-ID resumes after a line.`);
+  }
+  if (call.query["direction"] === "backward")
+    throw new Fault("invalid", "direction is backward, but must be forward with follow: new lines come last.");
+  // Before the client hears that it is connected: what is printed then is not missed.
+  const after = lineNumber(call.request.headers["last-event-id"]) ?? (await appLogs.lastId());
+  return await streamEvents(call, parts, async (send, signal) => {
+    const options = { after, filter: linesWanted(call), signal };
+    let checkedMs = parts.clock.monotonicMs();
+    for await (const lines of appLogs.follow(appId, options)) {
+      const nowMs = parts.clock.monotonicMs();
+      if (lines.length > 0 || nowMs - checkedMs >= checkEveryMs) {
+        checkedMs = nowMs;
+        await call.admit();
+        await apps.require(projectId, appId);
+      }
+      const events = lines.map((line) => `id: ${line.id}\ndata: ${JSON.stringify(showAppLine(line))}\n\n`);
+      if (events.length > 0) await send(events.join(""));
+    }
+  });
+}
+
+function linesWanted({ query }: ApiCall) {
+  // The contract has validated the types and choices of the values.
+  return {
+    container: query["container"] as ReplicaId | null,
+    runId: query["runId"] as RunId | null,
+    stream: query["stream"] as "stdout" | "stderr" | null,
+    search: query["search"] as string | null,
   };
 }
 

@@ -40,7 +40,7 @@ export type ApiParts = {
   readonly keyUseCases: SigningKeyUseCases;
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
-  readonly appLogs: Pick<AppLogs, "page">;
+  readonly appLogs: Pick<AppLogs, "page" | "follow" | "lastId">;
   readonly runs: RunUseCases;
   readonly webhooks: WebhookUseCases;
   readonly gitHooks: GitHooks;

@@ -124,10 +124,18 @@ export class AppLogs {
     return pageOf(found, wanted.pageSize, (last) => pageTokens.make(query, last));
   }
 
-  /** Pages of lines stored after the one with id `after` (absent: from now on), in storage order, until `signal` is aborted. */
+  /** The id of the last stored line of any app. */
+  async lastId(): Promise<number> {
+    return await store.lastAppLineId(this.#db);
+  }
+
+  /**
+   * Pages of lines stored after the one with id `after`, in storage order, until `signal` is aborted; an empty one when nothing came for
+   * a while.
+   */
   async *follow(
     appId: AppId,
-    options: { after?: number; filter?: store.AppLineFilter; signal: AbortSignal },
+    options: { after: number; filter?: store.AppLineFilter; signal: AbortSignal },
   ): AsyncGenerator<readonly store.StoredAppLine[], void, undefined> {
     const { signal, filter = {} } = options;
     const wake = new Wake();
@@ -135,9 +143,9 @@ export class AppLogs {
       if (payload === null || payload === appId) wake.nudge();
     });
     try {
-      for (let after = options.after ?? (await store.lastAppLineId(this.#db)); !signal.aborted;) {
+      for (let { after } = options; !signal.aborted;) {
         const lines = await store.listNewAppLines(this.#db, appId, { ...filter, after, limit: followPageMax });
-        if (lines.length > 0) yield lines;
+        yield lines;
         after = lines.at(-1)?.id ?? after;
         if (lines.length < followPageMax) await wake.wait(followPollMs, { clock: this.#clock, signal });
       }
