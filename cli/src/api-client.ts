@@ -17,6 +17,9 @@ export class ApiRefused extends Refused {
   }
 }
 
+/** A server-sent event. */
+export type ServerEvent = { readonly id: string; readonly event: string; readonly data: string };
+
 export type Ask = {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Begins with a slash. */
@@ -31,6 +34,9 @@ export type Bearer = (isRenewed: boolean) => Promise<string | null>;
 /** The same header value as the published clients send. */
 const answerMs = 30_000;
 const answerBytesMax = 50_000_000;
+/** The platform gives a sign of life every 15 seconds. */
+const silenceMs = 60_000;
+const eventCharactersMax = 10_000_000;
 /** A read is retried once after a broken connection; a change is not, because it may have happened. */
 const triesOfReads = 2;
 
@@ -72,6 +78,48 @@ export class ApiClient {
     return this.ask({ method: "GET", path });
   }
 
+  /**
+   * Follows the events of `path`, from the one after `lastId` on. Ends when the platform ends them; throws `Refused` when the
+   * connection breaks or is silent for longer than the platform's signs of life are apart.
+   */
+  async *events(path: string, lastId: string | null): AsyncGenerator<ServerEvent, void, undefined> {
+    const headers = { accept: "text/event-stream", ...(lastId === null ? {} : { "last-event-id": lastId }) };
+    const silence = new AbortController();
+    const response = await this.#open(path, headers, silence.signal);
+    const late = setTimeout(() => silence.abort(new DOMException("no sign of life", "TimeoutError")), silenceMs);
+    try {
+      let text = "";
+      for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+        late.refresh();
+        const blocks = (text + part).split("\n\n");
+        text = blocks.pop() ?? "";
+        if (text.length > eventCharactersMax) throw new Refused(`An event from ${this.url} is too large.`);
+        for (const block of blocks) {
+          const event = eventOf(block);
+          if (event.data !== "") yield event;
+        }
+      }
+    } catch (error) {
+      throw error instanceof Refused ? error : this.#unreachable(error);
+    } finally {
+      clearTimeout(late);
+      silence.abort();
+    }
+  }
+
+  /** The answer to a GET, once it is known not to be a refusal. */
+  async #open(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+    for (const isRenewed of [false, true]) {
+      const token = await this.#bearer(isRenewed);
+      const response = await this.#send(token, { method: "GET", path }, { headers, signal });
+      if (response.ok) return response;
+      const body = parsed(await this.#textOf(response));
+      const isRetried = response.status === 401 && !isRenewed && token !== null;
+      if (!isRetried) throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
+    }
+    throw new Refused(`The token is not accepted.${this.#bearerHint}`);
+  }
+
   async #askAs(token: string | null, ask: Ask): Promise<unknown> {
     const response = await this.#send(token, ask);
     const text = await this.#textOf(response);
@@ -83,7 +131,12 @@ export class ApiClient {
     return body;
   }
 
-  async #send(token: string | null, { method, path, body }: Ask): Promise<Response> {
+  /** `stream`: of an answer that goes on. */
+  async #send(
+    token: string | null,
+    { method, path, body }: Ask,
+    stream?: { readonly headers: Record<string, string>; readonly signal: AbortSignal },
+  ): Promise<Response> {
     const isForm = body instanceof URLSearchParams;
     const init: RequestInit = {
       method,
@@ -96,12 +149,13 @@ export class ApiClient {
         "x-cli-version": this.#machine.version,
         ...(token === null ? {} : { authorization: `Bearer ${token}` }),
         ...(body === undefined || isForm ? {} : { "content-type": "application/json" }),
+        ...stream?.headers,
       },
       ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
     };
     for (let rest = method === "GET" ? triesOfReads : 1; ; rest--) {
       try {
-        return await fetch(this.url + path, { ...init, signal: AbortSignal.timeout(answerMs) });
+        return await fetch(this.url + path, { ...init, signal: stream?.signal ?? AbortSignal.timeout(answerMs) });
       } catch (error) {
         if (rest <= 1) throw this.#unreachable(error);
       }
@@ -134,6 +188,15 @@ export class ApiClient {
       cause: error,
     });
   }
+}
+
+function eventOf(block: string): ServerEvent {
+  const fields = new Map<string, string>();
+  for (const line of block.split("\n")) {
+    const [, name, value = ""] = /^([a-z]+): ?(.*)$/s.exec(line) ?? [];
+    if (name !== undefined) fields.set(name, value);
+  }
+  return { id: fields.get("id") ?? "", event: fields.get("event") ?? "message", data: fields.get("data") ?? "" };
 }
 
 function parsed(text: string): unknown {

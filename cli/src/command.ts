@@ -12,6 +12,8 @@ export type Option = {
   /** The placeholder of the value in the help, such as `<url>`; null: the option has no value. */
   readonly value: string | null;
   readonly about: string;
+  /** One letter, such as `f` for `-f`. */
+  readonly short?: string;
 };
 
 export type Operand = {
@@ -41,7 +43,10 @@ export type CommandShape = {
   readonly run: (given: Given, machine: Machine) => Promise<number | void>;
 };
 
-const helpOption = { help: { value: null, about: "Show this text." } } as const satisfies Record<string, Option>;
+const helpOption = { help: { value: null, about: "Show this text.", short: "h" } } as const satisfies Record<
+  string,
+  Option
+>;
 /** The second column of the help. */
 const columnAt = 24;
 
@@ -61,9 +66,9 @@ export function command(shape: CommandShape): Run {
 function parse(shape: CommandShape, parameters: readonly string[]): Given | null {
   const options = { ...shape.options, ...helpOption };
   const config = Object.fromEntries(
-    Object.entries(options).map(([name, { value }]) => [
+    Object.entries(options).map(([name, { value, short }]: [string, Option]) => [
       name,
-      { type: value === null ? ("boolean" as const) : ("string" as const), ...(name === "help" ? { short: "h" } : {}) },
+      { type: value === null ? ("boolean" as const) : ("string" as const), ...(short === undefined ? {} : { short }) },
     ]),
   );
   const { values, positionals } = parseTyped(shape, parameters, config);
@@ -124,8 +129,8 @@ function helpOf({ name, about, operands = [], options = {} }: CommandShape): str
   const all: Readonly<Record<string, Option>> = { ...options, ...helpOption };
   const rows = [
     ...operands.map((one) => row(`<${one.name}>`, one.about)),
-    ...Object.entries(all).map(([key, { value, about: what }]) =>
-      row(value === null ? `--${key}` : `--${key} ${value}`, what),
+    ...Object.entries(all).map(([key, { value, about: what, short }]) =>
+      row(`${short === undefined ? "" : `-${short}, `}--${key}${value === null ? "" : ` ${value}`}`, what),
     ),
   ];
   return [`Usage: slipway ${[name, ...shown, "[options]"].join(" ")}`, "", about.trim(), "", ...rows].join("\n");

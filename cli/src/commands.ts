@@ -35,6 +35,11 @@ export const commands: Readonly<Record<string, Entry>> = {
       },
     },
   },
+  apps: { about: "List the apps of a project.", load: async () => (await import("./apps.ts")).listApps },
+  logs: {
+    about: "Show what an app prints; -f follows it live.",
+    load: async () => (await import("./logs.ts")).showLogs,
+  },
   members: {
     about: "List or change the members of a project.",
     otherwise: "list",

@@ -73,4 +73,6 @@ async function main(parameters: readonly string[], machine: Machine): Promise<nu
   }
 }
 
+// As in `slipway logs … | head`.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
 process.exitCode = await main(process.argv.slice(2), thisMachine());
