@@ -1,6 +1,7 @@
 // The only assembler: opens each area with exactly what it uses, in the order of this file. Closing runs in reverse, so
 // loops end before the parts they use.
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
+import { isLogSocket, LogSockets } from "#api/log-sockets.ts";
 import type { ApiParts } from "#api/parts.ts";
 import { createApi } from "#api/server.ts";
 import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
@@ -191,9 +192,14 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
   });
   await api.ready();
   lifecycle.onClose("api", () => api.close());
+  const sockets = new LogSockets({ api, builds: parts.useCases.builds, clock, log: parts.log });
   const port = await openListener(config, {
     ...{ proxy, lifecycle, clock },
     fallback: (request, response) => api.routing(request, response),
+    fallbackUpgrade: {
+      takes: isLogSocket,
+      take: (request, socket, firstBytes) => sockets.take(request, socket, firstBytes),
+    },
   });
   // Live logs would keep the listener open until their builds end.
   lifecycle.onClose("live logs", () => stopping.abort(new Error("the platform is stopping")));

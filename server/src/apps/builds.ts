@@ -1,7 +1,7 @@
 // Reads builds for the API, and handles requests to cancel or repeat one.
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
+import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
 import type { BuildReceiver, BuildRef, ReceivedBuild } from "./build-receiver.ts";
@@ -31,6 +31,12 @@ export class Builds {
     if (row === undefined)
       throw new Fault("not_found", `The app ${shownAppId(ref.appId)} has no build ${ref.buildId}.`);
     return row;
+  }
+
+  /** The app of a build; null: the project has no such build. */
+  async appOf(projectId: ProjectId, buildId: BuildId): Promise<AppId | null> {
+    const ofBuild = this.#db.selectFrom("builds").select("app_id").where("id", "=", buildId);
+    return (await ofBuild.where("project_id", "=", projectId).executeTakeFirst())?.app_id ?? null;
   }
 
   /** Requests cancellation, and returns the resulting build. Throws `Fault("not_found" | "conflict")`. */

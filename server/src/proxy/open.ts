@@ -24,7 +24,7 @@ export type ListenerSettings = {
 
 type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appPagesHost"> & { readonly lifecycle: Lifecycle };
 
-type ListenerParts = {
+type ListenerParts = Pick<Parameters<typeof createListener>[0], "fallbackUpgrade"> & {
   readonly proxy: Proxy;
   /** Handles requests that are not below `/v4/`. */
   readonly fallback: (request: IncomingMessage, response: ServerResponse) => void;
@@ -47,12 +47,13 @@ export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: Prox
 /** Listens; returns the port. Throws `CannotStart` when the address is not available. */
 export async function openListener(settings: ListenerSettings, parts: ListenerParts): Promise<number> {
   const { host, port, drainSeconds, trustedProxies } = settings;
-  const { proxy, fallback, lifecycle, clock } = parts;
+  const { proxy, fallback, fallbackUpgrade, lifecycle, clock } = parts;
   const listener = createListener({
     handle: (request, response) => proxy.handle(request, response),
     handlePlain: (client, request) => proxy.handlePlain(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback,
+    ...(fallbackUpgrade === undefined ? {} : { fallbackUpgrade }),
     trustedProxies,
     clock,
   });

@@ -25,6 +25,8 @@ export type ListenerParts = {
   readonly handlePlain?: (client: PlainConnection, request: PlainRequest) => void;
   /** Handles each WebSocket request below `/v4/`. */
   readonly upgrade: TakeUpgrade;
+  /** Handles other WebSocket requests. */
+  readonly fallbackUpgrade?: { readonly takes: (url: string) => boolean; readonly take: TakeUpgrade };
   /** Handles every other request. */
   readonly fallback: TakeRequest;
   readonly trustedProxies: TrustedProxies;
@@ -68,7 +70,7 @@ const idleCheckMs = 50;
 
 /** Creates the listener; `listen` starts it. */
 export function createListener(parts: ListenerParts): Listener {
-  const { handle, upgrade, fallback, clock } = parts;
+  const { handle, fallback, clock } = parts;
   const times = { ...usualTimes, ...parts.times };
   const { headMs, bodyMs, stalledMs, keepAliveMs } = times;
   const server = createServer({
@@ -84,7 +86,7 @@ export function createListener(parts: ListenerParts): Listener {
     keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
-    shouldUpgradeCallback: (request) => isUpgradeTaken(request) && !isRefused(request),
+    shouldUpgradeCallback: (request) => isWebSocket(request) && takerOf(parts, request) !== null && !isRefused(request),
   });
   // The byte limit bounds fields; a limit by number would silently drop the rest.
   server.maxHeadersCount = 0;
@@ -120,7 +122,7 @@ export function createListener(parts: ListenerParts): Listener {
     answers.add(response);
     refuseUnfit(response, unmetExpectation);
   });
-  server.on("upgrade", upgrade);
+  server.on("upgrade", (request, socket, firstBytes) => takerOf(parts, request)?.(request, socket, firstBytes));
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
   const plain = takePlain(server, { ...parts, times, deadlines, isDraining: () => draining !== null });
   return {
@@ -208,10 +210,16 @@ function isCall(request: IncomingMessage): boolean {
   return url.startsWith("/v4/") || isCallPath(originForm(url));
 }
 
-/** The only upgrade is to WebSockets of apps: other such requests are answered as plain ones (RFC 9110, 7.8). */
-function isUpgradeTaken(request: IncomingMessage): boolean {
-  const isWebSocket = request.headers.upgrade?.toLowerCase() === "websocket";
-  return isWebSocket && request.method === "GET" && unfitness(request) === null && isCall(request);
+/** Who takes a request for a WebSocket; null: nobody. */
+function takerOf({ upgrade, fallbackUpgrade }: ListenerParts, request: IncomingMessage): TakeUpgrade | null {
+  if (isCall(request)) return upgrade;
+  return fallbackUpgrade?.takes(request.url ?? "/") === true ? fallbackUpgrade.take : null;
+}
+
+/** Other upgrades are answered as plain requests (RFC 9110, 7.8). */
+function isWebSocket(request: IncomingMessage): boolean {
+  const isAsked = request.headers.upgrade?.toLowerCase() === "websocket";
+  return isAsked && request.method === "GET" && unfitness(request) === null;
 }
 
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
