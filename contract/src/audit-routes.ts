@@ -111,7 +111,7 @@ export const auditForwarding = z.strictObject({
 export const newAuditForwarding = auditForwarding.extend({ secret: z.string().startsWith("whsec_").optional() });
 
 /** One entry. All fields are always present; null where there is no value. */
-const auditEntry = z.strictObject({
+export const auditEntry = z.strictObject({
   id: z.string(),
   /** With microseconds. */
   timestamp: z.iso.datetime({ precision: 6 }),

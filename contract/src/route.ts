@@ -48,3 +48,8 @@ export const paths = {
   project: "/v2/projects/{project_id}",
   app: "/v2/projects/{project_id}/apps/{app_id}",
 } as const;
+
+/** An answer before it is JSON, which writes dates as texts. */
+export type Sent<Answer> = {
+  readonly [Name in keyof Answer]: string extends Answer[Name] ? Answer[Name] | Date : Answer[Name];
+};

@@ -246,13 +246,13 @@ test("a failed delivery is tried again under the same id with a new time, and it
   verify(secret, second);
   const { attempts } = await webhooks.useCases.readDelivery(projectId, added.id);
   assert.deepEqual(
-    attempts.map(({ number, statusCode, reason, answer }) => [number, statusCode, reason, answer?.slice(0, 6)]),
+    attempts.map(({ number, statusCode, reason, answer }) => [number, statusCode, reason, String(answer).slice(0, 6)]),
     [
       [2, 200, null, "thanks"],
       [1, 503, "The receiver answered 503.", "busy x"],
     ],
   );
-  assert.equal(attempts[1]?.answer?.length, 1024);
+  assert.equal(String(attempts[1]?.answer).length, 1024);
   assert.ok(attempts.every(({ durationMs, startedAt }) => durationMs >= 0 && Number(startedAt) <= Date.now()));
 });
 

@@ -1,16 +1,16 @@
 // The forwarding of a project's audit log.
 import type { z } from "zod";
-import type { auditForwarding, newAuditForwarding } from "@slipway/contract/audit-routes.ts";
-import type { AuditForwarding } from "#audit/forwarding/forwarding-use-cases.ts";
+import type { newAuditForwarding } from "@slipway/contract/audit-routes.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import { Secret } from "#lib/secret.ts";
-import { projectOf, bodyOf, type Handlers, type Sent } from "./call.ts";
+import { projectOf, bodyOf, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for the forwarding. */
 export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerParts) {
   return {
     async getAuditForwarding(call) {
-      return show(await useCases.get(projectOf(call)));
+      return await useCases.get(projectOf(call));
     },
     async setAuditForwarding(call) {
       const body = bodyOf(call);
@@ -18,7 +18,7 @@ export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerPa
       const wish = { url: String(body["url"]), ...(typeof given === "string" ? { secret: new Secret(given) } : {}) };
       const { forwarding, secret } = await useCases.set(projectOf(call), wish, call.by);
       return {
-        ...show(forwarding),
+        ...forwarding,
         ...(secret === null ? {} : { secret: secret.reveal() }),
       } satisfies Sent<z.infer<typeof newAuditForwarding>>;
     },
@@ -28,5 +28,3 @@ export function auditForwardingHandlers({ auditForwarding: useCases }: HandlerPa
     },
   } satisfies Handlers;
 }
-
-const show = (forwarding: AuditForwarding): Sent<z.infer<typeof auditForwarding>> => forwarding;

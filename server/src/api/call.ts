@@ -42,11 +42,6 @@ export type Handler = ((call: ApiCall) => Promise<object | undefined>) & {
   readonly beforeBody?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 };
 
-/** An answer before it is JSON, which writes dates as texts. */
-export type Sent<Answer> = {
-  readonly [Name in keyof Answer]: string extends Answer[Name] ? Answer[Name] | Date : Answer[Name];
-};
-
 /** Handlers of some routes. */
 export type Handlers = Partial<Record<RouteId, Handler>>;
 

@@ -1,17 +1,18 @@
 // Members of projects, and invitations: both sides of them.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/project-answers.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { Role } from "@slipway/contract/words.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { uuidForm } from "#lib/ids.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Accepted, Invitation, OpenInvitation } from "#people/invitation-use-cases.ts";
+import type { Invitation } from "#people/invitation-use-cases.ts";
 import type { Mail } from "#people/mailer.ts";
 import type { Member } from "#people/member-store.ts";
 import { authenticate } from "./access.ts";
-import { callerOf, pathPart, projectOf, bodyOf, type ApiCall, type Handlers, type Sent } from "./call.ts";
+import { callerOf, pathPart, projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { invitationPage } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -73,19 +74,18 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
     },
     async getInvitation(call) {
       const secret = must(pathPart(call.request, "token"), "the route names a token");
-      return showOpen(await invitations.show(new Secret(secret)));
+      return await invitations.show(new Secret(secret));
     },
     async acceptInvitation(call) {
       const { token, name, password } = bodyOf(call);
       const hasToken = call.request.headers.authorization !== undefined;
-      const accepted = await invitations.accept({
+      return await invitations.accept({
         secret: new Secret(String(token)),
         name: name === null ? null : String(name),
         password: password === null ? null : new Secret(String(password)),
         caller: hasToken ? await authenticate(call.request, tokens) : null,
         by: call.by,
       });
-      return accepted satisfies Accepted satisfies z.infer<typeof answers.acceptedInvitation>;
     },
   } satisfies Handlers;
 }
@@ -124,4 +124,3 @@ function mailOf({
 
 const showMember = (member: Member): Sent<z.infer<typeof answers.member>> => member;
 const showInvitation = (invitation: Invitation): Sent<z.infer<typeof answers.invitation>> => invitation;
-const showOpen = (invitation: OpenInvitation): Sent<z.infer<typeof answers.openInvitation>> => invitation;

@@ -1,23 +1,14 @@
 // Webhooks of projects: signing secrets, deliveries and their attempts, endpoints, the schedule.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import { allows } from "#accounts/permissions.ts";
 import { must } from "#lib/assert.ts";
 import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
-import type { AttemptItem, DeliveryItem, DeliveryQuery, EndpointItem, WebhookUseCases } from "#webhooks/use-cases.ts";
+import type { DeliveryItem, DeliveryQuery, EndpointItem, WebhookUseCases } from "#webhooks/use-cases.ts";
 import type { WebhookSecret } from "#webhooks/secret-use-cases.ts";
-import {
-  pageWanted,
-  pathPart,
-  projectOf,
-  bodyOf,
-  readTime,
-  showPage,
-  type ApiCall,
-  type Handlers,
-  type Sent,
-} from "./call.ts";
+import { pageWanted, pathPart, projectOf, bodyOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for webhooks. */
@@ -37,9 +28,9 @@ function secretHandlers(useCases: WebhookUseCases) {
       const projectId = projectOf(call);
       const isShown = caller !== null && allows(caller, "webhooks.write", projectId);
       const all = (await useCases.secrets.list(projectId, by)).map(showSecret);
-      return all.map((one) => (isShown ? one : { ...one, secret: null })) satisfies z.infer<
-        typeof answers.webhookSecretList
-      >;
+      return all.map((one) => (isShown ? one : { ...one, secret: null })) satisfies Sent<
+        z.infer<typeof answers.webhookSecretList>[number]
+      >[];
     },
     async createWebhookSecret(call) {
       // The body is optional.
@@ -73,7 +64,7 @@ function deliveryHandlers(useCases: WebhookUseCases) {
     },
     async getWebhookDelivery(call) {
       const { delivery, attempts } = await useCases.readDelivery(projectOf(call), deliveryOf(call));
-      return { item: showDelivery(delivery), attempts: attempts.map(showAttempt) };
+      return { item: showDelivery(delivery), attempts };
     },
     async replayWebhookDelivery(call) {
       return { item: showDelivery(await useCases.replay(projectOf(call), deliveryOf(call), call.by)) };
@@ -132,12 +123,9 @@ function endpointOf(call: ApiCall): EndpointId {
   return part(call, "endpoint_id") as EndpointId;
 }
 
-function showSecret({ id, createdAt, expiresAt, secret }: WebhookSecret): z.infer<typeof answers.newWebhookSecret> {
-  const times = { createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null };
-  return { id, ...times, secret: secret.reveal() };
+function showSecret({ secret, ...shown }: WebhookSecret): Sent<z.infer<typeof answers.newWebhookSecret>> {
+  return { ...shown, secret: secret.reveal() };
 }
 
 const showDelivery = (item: DeliveryItem): Sent<z.infer<typeof answers.webhookDelivery>> => item;
-type SentAttempt = Sent<z.infer<typeof answers.oneWebhookDelivery>["attempts"][number]>;
-const showAttempt = (item: AttemptItem): SentAttempt => item;
 const showEndpoint = (item: EndpointItem): Sent<z.infer<typeof answers.webhookEndpoint>> => item;

@@ -1,4 +1,7 @@
 // Lists, creates, renames and deletes projects.
+import type { z } from "zod";
+import type { projectDetail } from "@slipway/contract/project-answers.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { Role } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { isProject, lockProjectWhole, projectRows, projectsByIds, type ProjectRow } from "#accounts/project-store.ts";
@@ -10,13 +13,7 @@ import type { Db } from "#store/database.ts";
 import { recordOfApp } from "./app-audit.ts";
 import { lockAppsOf, markAppsDeleted } from "./app-removal-store.ts";
 
-/** `role`: the caller's role in it; null for operators and for tokens without one. */
-export type ProjectView = {
-  readonly id: ProjectId;
-  readonly name: string;
-  readonly role: Role | null;
-  readonly createdAt: Date;
-};
+type ProjectView = Sent<z.infer<typeof projectDetail>>;
 
 const projectsMax = 10_000;
 

@@ -1,25 +1,14 @@
 // An audit log entry as readers get it: from the API, in an export and by forwarding. Every field is part of the entry's hash,
 // see export-format.ts.
+import type { z } from "zod";
+import type { auditEntry } from "@slipway/contract/audit-routes.ts";
 import type { ActorType } from "./record.ts";
-import type { AuditRow, AuditOutcome } from "./audit-store.ts";
+import type { AuditRow } from "./audit-store.ts";
 import type { JsonObject } from "./chain/canonical.ts";
 import { timeOfMicros } from "./instant.ts";
 
 /** Every field is always present; null if there is no value. */
-export type ShownEntry = {
-  readonly id: string;
-  /** UTC, six digits of the second. */
-  readonly timestamp: string;
-  readonly action: string;
-  readonly actor: { readonly type: ActorType; readonly id: string | null; readonly name: string | null };
-  readonly outcome: AuditOutcome;
-  readonly resource: { readonly type: string; readonly id: string | null; readonly name: string | null } | null;
-  readonly requestId: string | null;
-  readonly address: string | null;
-  readonly userAgent: string | null;
-  readonly changes: JsonObject | null;
-  readonly reason: string | null;
-};
+export type ShownEntry = Readonly<Omit<z.infer<typeof auditEntry>, "changes"> & { changes: JsonObject | null }>;
 
 /** A row as readers see it. */
 export function showEntry(row: AuditRow): ShownEntry {

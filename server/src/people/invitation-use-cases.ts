@@ -1,6 +1,9 @@
 // Invitations to projects: made by members who may, accepted by whoever has the link. Of the link's secret only a hash is
 // kept. Called by the API; a change and its audit row are one transaction.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
+import type { z } from "zod";
+import type { acceptedInvitation, openInvitation } from "@slipway/contract/project-answers.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { Role } from "@slipway/contract/words.ts";
 import { insertPassword } from "#accounts/account-store.ts";
 import { actorOf, type Caller } from "#accounts/caller.ts";
@@ -23,20 +26,10 @@ import type { PeopleParts } from "./people-parts.ts";
 export type Invitation = ReturnType<typeof invitationFrom>;
 
 /** An invitation as whoever has its link sees it. */
-export type OpenInvitation = Omit<Invitation, "id" | "createdAt"> & {
-  readonly projectId: ProjectId;
-  readonly projectName: string;
-  readonly hasAccount: boolean;
-};
+type OpenInvitation = Sent<z.infer<typeof openInvitation>>;
 
 /** What was made of an accepted invitation. */
-export type Accepted = {
-  readonly projectId: ProjectId;
-  readonly projectName: string;
-  readonly personId: string;
-  readonly email: string;
-  readonly role: Role;
-};
+type Accepted = z.infer<typeof acceptedInvitation>;
 
 /** What somebody who accepts sends. `caller`: by their own token, when they have one. */
 export type Acceptance = {

@@ -1,35 +1,24 @@
 // Queries for lists of runs: async ones from `runs`, plain calls from `calls`, both ordered by arrival. Each part of a list
 // reads an index in order and at most one page, so the cost does not depend on the length of the list.
-import { sql, type RawBuilder } from "kysely";
+import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { RunState } from "@slipway/contract/words.ts";
 import { timeOfMicros } from "#audit/instant.ts";
-import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, RunId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
+import type { Tables } from "#store/tables.ts";
 import { isFinal } from "./run-states.ts";
 
 /** A position in time order; microseconds since the epoch, the precision of the database. */
 export type RunCursor = { readonly atMicros: number; readonly id: RunId };
 
+type RunColumn =
+  | ("id" | "app_id" | "state" | "method" | "path" | "client_address" | "replica_id" | "attempt" | "status_code")
+  | ("reason" | "webhook_endpoint" | "accepted_at" | "queued_at" | "started_at" | "ended_at" | "cancel_requested_at")
+  | "redriven_as";
+
 /** A run of either kind. Durations in milliseconds; null for async runs, whose timestamps give them. */
-export type RunRow = {
-  readonly id: RunId;
+export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
   readonly is_async: boolean;
-  readonly app_id: AppId;
-  readonly state: RunState;
-  readonly method: string;
-  readonly path: string;
-  readonly client_address: string;
-  readonly replica_id: ReplicaId | null;
-  readonly attempt: number;
-  readonly status_code: number | null;
-  readonly reason: string | null;
-  readonly webhook_endpoint: string | null;
-  readonly accepted_at: Date;
-  readonly queued_at: Date | null;
-  readonly started_at: Date | null;
-  readonly ended_at: Date | null;
-  readonly cancel_requested_at: Date | null;
-  readonly redriven_as: RunId | null;
   readonly is_websocket: boolean;
   readonly line_ms: number | null;
   readonly total_ms: number | null;

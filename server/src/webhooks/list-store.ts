@@ -1,5 +1,8 @@
 // Rows of deliveries, attempts and endpoints, as the members of a project see and change them.
 import { sql, type RawBuilder } from "kysely";
+import type { z } from "zod";
+import type { oneWebhookDelivery } from "@slipway/contract/answers.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
 import { changeOne, type Db, type Tx } from "#store/database.ts";
@@ -56,20 +59,12 @@ export async function readDeliveryRow(db: Db, projectId: ProjectId, id: Delivery
   return rows[0];
 }
 
-export type AttemptShown = {
-  readonly number: number;
-  readonly startedAt: Date;
-  readonly durationMs: number;
-  /** Null: there was no answer. */
-  readonly statusCode: number | null;
-  /** Null: success. */
-  readonly reason: string | null;
-  readonly answer: Buffer | null;
-};
+export type AttemptItem = Sent<z.infer<typeof oneWebhookDelivery>["attempts"][number]>;
+type AttemptRow = Omit<AttemptItem, "answer"> & { readonly answer: Buffer | null };
 
 /** The latest first, up to `limit`. No locks. */
-export async function listAttemptRows(db: Db, id: DeliveryId, limit: number): Promise<AttemptShown[]> {
-  const { rows } = await sql<AttemptShown>`
+export async function listAttemptRows(db: Db, id: DeliveryId, limit: number): Promise<AttemptRow[]> {
+  const { rows } = await sql<AttemptRow>`
     select number, started_at as "startedAt", duration_ms as "durationMs", status_code as "statusCode", reason, answer
       from webhook_attempts where delivery_id = ${id} order by number desc limit ${limit}`.execute(db);
   return rows;

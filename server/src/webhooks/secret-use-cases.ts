@@ -5,20 +5,13 @@ import { record, type By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
-import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { addSecret, secretResource, validSecrets, type OpenedSecret } from "./project-secrets.ts";
 import { deleteSecret } from "./secret-store.ts";
 
 /** A secret as listed. */
-export type WebhookSecret = {
-  readonly id: string;
-  readonly createdAt: Date;
-  /** Null: the newest one, valid until it is replaced or deleted. */
-  readonly expiresAt: Date | null;
-  readonly secret: Secret;
-};
+export type WebhookSecret = ReturnType<typeof shown>;
 
 const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 const overlapHoursDefault = 24;
@@ -73,6 +66,6 @@ export class WebhookSecretUseCases {
   }
 }
 
-function shown({ id, created_at: createdAt, expires_at: expiresAt, secret }: OpenedSecret): WebhookSecret {
+function shown({ id, created_at: createdAt, expires_at: expiresAt, secret }: OpenedSecret) {
   return { id, createdAt, expiresAt, secret };
 }

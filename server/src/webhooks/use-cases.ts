@@ -22,11 +22,6 @@ export type DeliveryItem = Omit<store.DeliveryRow, "number" | "hasBody" | "dueAt
   readonly dueAt: Date | null;
 };
 
-export type AttemptItem = Omit<store.AttemptShown, "answer"> & {
-  /** The beginning of the answer as text, at most a KiB; null: there was no answer. */
-  readonly answer: string | null;
-};
-
 export type EndpointItem = Omit<store.EndpointRow, "projectId" | "createdMicros">;
 
 /** `pageSize`: 1 to 200, default 50. */
@@ -97,7 +92,7 @@ export class WebhookUseCases {
   async readDelivery(
     projectId: ProjectId,
     id: DeliveryId,
-  ): Promise<{ readonly delivery: DeliveryItem; readonly attempts: readonly AttemptItem[] }> {
+  ): Promise<{ readonly delivery: DeliveryItem; readonly attempts: readonly store.AttemptItem[] }> {
     const delivery = await this.#delivery(projectId, id);
     const attempts = await store.listAttemptRows(this.#db, id, attemptsShownMax);
     const shown = attempts.map((row) => ({ ...row, answer: row.answer === null ? null : textOf(row.answer) }));

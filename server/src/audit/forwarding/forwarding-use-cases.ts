@@ -1,5 +1,8 @@
 // Sets, shows and ends the forwarding of a project's audit log. Called by the API; each change and its entry are one transaction.
 import { randomUUID } from "node:crypto";
+import type { z } from "zod";
+import type { auditForwarding } from "@slipway/contract/audit-routes.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import { record, type By } from "#audit/record.ts";
 import { chainOf, readHead } from "#audit/export/export-store.ts";
 import { Fault } from "#lib/fault.ts";
@@ -14,22 +17,8 @@ import * as store from "./forwarding-store.ts";
 /** The requested forwarding. Without `secret`, the existing one stays, or a new one is created. */
 export type ForwardingWish = { readonly url: string; readonly secret?: Secret | undefined };
 
-/** The state of a forwarding. */
-export type AuditForwarding = {
-  /** Without the query, which may contain a key of the receiver. */
-  readonly url: string;
-  readonly state: "active" | "failing" | "paused";
-  readonly createdAt: Date;
-  /** The number of the last entry that the receiver has. */
-  readonly sentThrough: number;
-  /** How many entries wait. */
-  readonly waiting: number;
-  readonly lastSentAt: Date | null;
-  readonly failingSince: Date | null;
-  readonly nextAttemptAt: Date | null;
-  /** Why the last attempt failed. */
-  readonly reason: string | null;
-};
+/** The state of a forwarding; `url` without the query, which may contain a key of the receiver. */
+type AuditForwarding = Sent<z.infer<typeof auditForwarding>>;
 
 /** `secret`: only if it was created by this call; it is not shown again. */
 export type SetForwarding = { readonly forwarding: AuditForwarding; readonly secret: Secret | null };

@@ -1,4 +1,6 @@
 // Defines coupons, which requests for one are consistent, and who may apply it: pure. Called by `coupon-use-cases.ts`.
+import type { z } from "zod";
+import type { operatorCoupon } from "@slipway/contract/billing-answers.ts";
 import { Fault } from "#lib/fault.ts";
 import { ofCents, rateOf, readCurrency, type Currency, type Money, type Rate } from "#lib/money.ts";
 import type { ProjectPlan } from "#billing/plans/plan.ts";
@@ -38,20 +40,9 @@ export type Coupon = CouponTerms & {
 };
 
 /** The fields of a request for a coupon, each with a valid type and range; null: omitted. */
-export type CouponWish = {
-  readonly code: string;
-  readonly name: string;
-  readonly coupon_type: "fixed_amount" | "percentage";
-  readonly amount_cents: number | null;
-  readonly amount_currency: string | null;
-  readonly percentage_rate: number | null;
-  readonly frequency: "once" | "recurring" | "forever";
-  readonly frequency_duration: number | null;
-  readonly expiration_at: Date | null;
-  readonly reusable: boolean;
-  readonly max_uses: number | null;
-  readonly plans?: readonly string[] | null;
-};
+export type CouponWish = Readonly<
+  Omit<z.infer<typeof operatorCoupon>, "expiration_at" | "plans" | "uses" | "created_at" | "ended_at">
+> & { readonly expiration_at: Date | null; readonly plans?: readonly string[] | null };
 
 /** The coupon that the fields describe. Throws `Fault("invalid")` when they are inconsistent. */
 export function termsOf(wish: CouponWish): CouponTerms {
