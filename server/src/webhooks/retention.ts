@@ -1,7 +1,9 @@
 // Deletes old data of webhooks: bodies first, then deliveries with their attempts, then endpoints without deliveries.
 // Deliveries that wait for a paused endpoint beyond the retention end as failed.
+import { sql } from "kysely";
 import type { RemovalStep } from "#lib/retention.ts";
 import { changeRows, type Db } from "#store/database.ts";
+import { rowsWhere } from "#store/older-rows.ts";
 
 type Remove = (db: Db, which: { readonly days: number; readonly limit: number }) => Promise<number>;
 
@@ -14,14 +16,15 @@ export function webhookRetention(options: {
   readonly bodyDays: number;
 }): RemovalStep[] {
   const { db, days, bodyDays } = options;
-  const step = (name: string, remove: Remove, stepDays = days): RemovalStep => {
-    return { name, batchMax, remove: (limit) => remove(db, { days: stepDays, limit }) };
-  };
+  const since = sql`clock_timestamp() - ${days} * interval '1 day'`;
+  // A delivery inserted meanwhile is still sent, and the next one inserts the endpoint again.
+  const isUnused = sql`created_at < ${since} and paused_at is null
+    and not exists (select from webhook_deliveries where endpoint_id = webhook_endpoints.id)`;
   return [
-    step("deliveries given up", giveUp),
-    step("bodies", dropBodies, bodyDays),
-    step("deliveries", dropDeliveries),
-    step("endpoints", dropEndpoints),
+    { name: "deliveries given up", batchMax, remove: (limit) => giveUp(db, { days, limit }) },
+    { name: "bodies", batchMax, remove: (limit) => dropBodies(db, { days: bodyDays, limit }) },
+    rowsWhere(db, { name: "deliveries", batchMax, table: "webhook_deliveries", which: sql`ended_at < ${since}` }),
+    rowsWhere(db, { name: "endpoints", batchMax, table: "webhook_endpoints", which: isUnused }),
   ];
 }
 
@@ -39,17 +42,3 @@ const dropBodies: Remove = (db, { days, limit }) => changeRows(db)`
      where id in (select id from webhook_deliveries
                    where ended_at < clock_timestamp() - ${days} * interval '1 day' and body is not null
                    order by ended_at limit ${limit} for update skip locked)`;
-
-const dropDeliveries: Remove = (db, { days, limit }) => changeRows(db)`
-    delete from webhook_deliveries
-     where id in (select id from webhook_deliveries
-                   where ended_at < clock_timestamp() - ${days} * interval '1 day'
-                   order by ended_at limit ${limit} for update skip locked)`;
-
-/** A delivery inserted meanwhile is still sent, and the next one inserts the endpoint again. */
-const dropEndpoints: Remove = (db, { days, limit }) => changeRows(db)`
-    delete from webhook_endpoints
-     where id in (select id from webhook_endpoints as endpoint
-                   where created_at < clock_timestamp() - ${days} * interval '1 day' and paused_at is null
-                     and not exists (select from webhook_deliveries where endpoint_id = endpoint.id)
-                   limit ${limit} for update skip locked)`;
