@@ -48,7 +48,7 @@ const changes: Readonly<Record<string, Change>> = {
   "admit an app": ({ db, projectId }) =>
     db.transaction().execute((tx) => new PlanUseCases({ db, plans, clock: systemClock }).admitApp(tx, projectId)),
   "list webhook secrets": (at) => webhooks(at).secrets.list(at.projectId, by),
-  "make a webhook secret": (at) => webhooks(at).secrets.create(at.projectId, {}, by),
+  "make a webhook secret": (at) => webhooks(at).secrets.create(at.projectId, 24, by),
   "delete a webhook secret": (at) => webhooks(at).secrets.delete(at.projectId, randomUUID(), by),
   "choose the schedule of webhooks": (at) => webhooks(at).setSchedule(at.projectId, "short", by),
 };

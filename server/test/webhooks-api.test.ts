@@ -75,6 +75,15 @@ test("deliveries are listed newest first, by state, endpoint and run, and shown 
   assert.deepEqual(await ids(`?pageSize=2&nextToken=${page.body.nextToken}`), [failed.id]);
   const wrong = await api.call("GET", `${project}/webhook-deliveries?state=failed&nextToken=${page.body.nextToken}`);
   assert.equal(wrong.status, 400);
+  for (const [query, message] of [
+    ["pageSize=0", /^pageSize is 0, but must be a whole number from 1 to 200\./],
+    ["pageSize=201", /^pageSize is 201/],
+    ["endpointId=abc", /^endpointId is "abc", but must be an endpoint's id, which is a UUID\./],
+    ["runId=abc", /^runId is "abc", but must be a run id, which is a UUID\./],
+  ] as const) {
+    const { status, body } = await api.call("GET", `${project}/webhook-deliveries?${query}`);
+    assert.deepEqual([status, message.test(body.message)], [400, true], body.message);
+  }
   const one = await api.call("GET", `${project}/webhook-deliveries/${failed.id}`);
   const { item, attempts } = answers.oneWebhookDelivery.parse(one.body);
   assert.deepEqual([item.runId, item.state, item.isReplayable, item.attempts], [runId, "failed", true, 1]);
@@ -82,8 +91,12 @@ test("deliveries are listed newest first, by state, endpoint and run, and shown 
     attempts.map(({ number, statusCode, answer, durationMs }) => [number, statusCode, answer, durationMs]),
     [[1, 500, "oh no", 12.5]],
   );
-  for (const id of ["nonsense", newRunId()]) {
-    assert.equal((await api.call("GET", `${project}/webhook-deliveries/${id}`)).status, 404);
+  for (const [id, status] of [
+    ["nonsense", 404],
+    [newRunId(), 404],
+    [failed.id.toUpperCase(), 200],
+  ] as const) {
+    assert.equal((await api.call("GET", `${project}/webhook-deliveries/${id}`)).status, status);
   }
 });
 

@@ -20,6 +20,9 @@ import type { NewDelivery } from "#webhooks/delivery.ts";
 import type { AddedDelivery } from "#webhooks/outbox.ts";
 import { Webhooks, type WebhooksOptions } from "#webhooks/webhooks.ts";
 
+/** The first page of a list, as long as by default. */
+export const firstPage = { pageSize: 50, nextToken: null } as const;
+
 /** One request that a receiver got. */
 export type Received = {
   readonly path: string;

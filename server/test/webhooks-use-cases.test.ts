@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { sql } from "kysely";
 import type { By } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
-import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
+import type { DeliveryId, ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
@@ -24,6 +24,7 @@ import {
   answerWith,
   countStates,
   deliveryOnce,
+  firstPage,
   startReceiver,
   verify,
   webhookStage,
@@ -44,9 +45,9 @@ async function recorded(db: Db): Promise<{ action: string; actor: string; resour
   }));
 }
 
-async function allPages<Item>(ask: (nextToken: string | undefined) => Promise<Page<Item>>): Promise<Item[]> {
+async function allPages<Item>(ask: (nextToken: string | null) => Promise<Page<Item>>): Promise<Item[]> {
   const items: Item[] = [];
-  for (let token: string | undefined, pages = 0; pages < 100; pages++) {
+  for (let token: string | null = null, pages = 0; pages < 100; pages++) {
     const page = await ask(token);
     items.push(...page.items);
     if (page.nextToken === null) return items;
@@ -76,7 +77,7 @@ test("deliveries are listed newest first, page by page, while new ones come in",
   const { useCases } = webhooks;
   const listed = await allPages(async (nextToken) => {
     const page = await useCases.listDeliveries(projectId, { pageSize: 7, nextToken });
-    if (nextToken === undefined) await addAll(db, webhooks, [stage.delivery(`${receiver.url}/late`)]);
+    if (nextToken === null) await addAll(db, webhooks, [stage.delivery(`${receiver.url}/late`)]);
     return page;
   });
   assert.deepEqual(
@@ -89,27 +90,27 @@ test("deliveries are listed newest first, page by page, while new ones come in",
   assert.equal(failed.length, 5);
   assert.ok(failed.every(({ state, url, isReplayable }) => state === "failed" && url.includes("/bad") && isReplayable));
   const { id: endpointId } = endpointOf(projectId, `${receiver.url}/bad`);
-  assert.equal((await useCases.listDeliveries(projectId, { endpointId })).items.length, 5);
+  assert.equal((await useCases.listDeliveries(projectId, { ...firstPage, endpointId })).items.length, 5);
   const [one] = failed;
   assert.ok(one);
-  assert.deepEqual((await useCases.listDeliveries(projectId, { runId: one.runId })).items, [one]);
-  assert.deepEqual((await useCases.listDeliveries(stranger, {})).items, []);
+  assert.deepEqual((await useCases.listDeliveries(projectId, { ...firstPage, runId: one.runId })).items, [one]);
+  assert.deepEqual((await useCases.listDeliveries(stranger, firstPage)).items, []);
   await assert.rejects(useCases.readDelivery(stranger, one.id), { code: "not_found" });
   await assert.rejects(useCases.replay(stranger, one.id, by), { code: "not_found" });
   await assert.rejects(useCases.readDelivery(projectId, "x' or 1" as DeliveryId), { code: "not_found" });
 
-  const { nextToken } = await useCases.listDeliveries(projectId, { pageSize: 2 });
+  const { nextToken } = await useCases.listDeliveries(projectId, { pageSize: 2, nextToken: null });
   const token = nextToken ?? "";
   for (const [query, field] of [
-    [{ pageSize: 0 }, /pageSize is 0/],
-    [{ pageSize: 201 }, /pageSize is 201/],
     [{ nextToken: "nonsense" }, /nextToken/],
     [{ nextToken: token, state: "failed" }, /nextToken/],
-    [{ endpointId: "abc" as EndpointId }, /endpointId is "abc"/],
   ] as const) {
-    await assert.rejects(useCases.listDeliveries(projectId, query), { code: "invalid", message: field });
+    await assert.rejects(useCases.listDeliveries(projectId, { ...firstPage, ...query }), {
+      code: "invalid",
+      message: field,
+    });
   }
-  await assert.rejects(useCases.listDeliveries(stranger, { nextToken: token }), { code: "invalid" });
+  await assert.rejects(useCases.listDeliveries(stranger, { ...firstPage, nextToken: token }), { code: "invalid" });
 });
 
 test("a range of failed deliveries is sent again, the others are left alone, and it is recorded", async (t) => {
@@ -133,7 +134,7 @@ test("a range of failed deliveries is sent again, the others are left alone, and
     db,
   );
   const [now, hourMs] = [Date.now(), 3_600_000];
-  const range = { from: new Date(now - 48 * hourMs), to: new Date(now - 12 * hourMs) };
+  const range = { from: new Date(now - 48 * hourMs), to: new Date(now - 12 * hourMs), state: "failed" } as const;
   assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), { replayed: 10, hasMore: false });
   await until("ten more are delivered", async () => (await countStates(db))["delivered"] === 11);
   assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), { replayed: 0, hasMore: false });
@@ -141,10 +142,10 @@ test("a range of failed deliveries is sent again, the others are left alone, and
   assert.ok(first);
   const { delivery, attempts } = await webhooks.useCases.readDelivery(projectId, first.id);
   assert.deepEqual([delivery.state, attempts.map(({ statusCode }) => statusCode)], ["delivered", [200, 400]]);
-  const turned = webhooks.useCases.replayRange(projectId, { from: range.to, to: range.from }, by);
+  const turned = webhooks.useCases.replayRange(projectId, { ...range, from: range.to, to: range.from }, by);
   await assert.rejects(turned, { code: "invalid", message: /from must be/ });
   await db.insertInto("projects").values({ id: stranger, name: "another" }).execute();
-  const all = { from: new Date(0), to: new Date(now + hourMs) };
+  const all = { ...range, from: new Date(0), to: new Date(now + hourMs) };
   assert.deepEqual(await webhooks.useCases.replayRange(stranger, all, by), { replayed: 0, hasMore: false });
   const entry = (await recorded(db)).find(({ action }) => action === "webhook_deliveries.replay");
   assert.match(entry?.text ?? "", /"count":\{"new":10\}/);
@@ -178,7 +179,9 @@ test("an endpoint that has only failed for five days is paused: all of it waits,
   const good = await startReceiver(t);
   await addAll(db, webhooks, [stage.delivery(`${good.url}/other`)]);
   await until("another endpoint goes on", () => good.received.length === 1);
-  const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, {})).items.filter((item) => item.id === id);
+  const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, firstPage)).items.filter(
+    (item) => item.id === id,
+  );
   assert.ok(endpoint?.pausedAt instanceof Date && endpoint.failingSince instanceof Date);
   assert.deepEqual([endpoint.url, endpoint.waiting], [`${receiver.url}/dead`, 2]);
   assert.match(endpoint.lastFailure ?? "", /500/);
@@ -227,7 +230,7 @@ test("a success in between, or a single failure long ago, pauses nothing", async
   receiver.answer = answerWith(400);
   await sendOne();
   assert.equal(await pauseDead(pauseParts(stage)), 0);
-  const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, {})).items;
+  const [endpoint] = (await webhooks.useCases.listEndpoints(projectId, firstPage)).items;
   assert.ok(Date.now() - Number(endpoint?.failingSince) < 60_000 && endpoint?.lastSuccessAt instanceof Date);
 });
 
@@ -251,7 +254,7 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
   const [own, ...others] = await useCases.secrets.list(projectId, by);
   assert.ok(own !== undefined && others.length === 0 && own.expiresAt === null);
   const made = [own];
-  for (let count = 0; count < 4; count++) made.push(await useCases.secrets.create(projectId, {}, by));
+  for (let count = 0; count < 4; count++) made.push(await useCases.secrets.create(projectId, 24, by));
   const listed = await useCases.secrets.list(projectId, by);
   assert.deepEqual(
     listed.map(({ id }) => id),
@@ -259,7 +262,7 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
   );
   assert.equal(listed[0]?.expiresAt, null);
   const leftMs = Number(listed[1]?.expiresAt) - Date.now();
-  assert.ok(Math.abs(leftMs - 24 * 3_600_000) < 60_000, "a day by default");
+  assert.ok(Math.abs(leftMs - 24 * 3_600_000) < 60_000, "a day");
   const everything = JSON.stringify([
     await db.selectFrom("webhook_secrets").selectAll().execute(),
     await recorded(db),
@@ -276,11 +279,7 @@ test("a project has a secret from the beginning; secrets are sealed at rest, not
   );
   await assert.rejects(useCases.secrets.delete(stranger, made[4]?.id ?? "", by), { code: "no_such_project" });
   await assert.rejects(useCases.secrets.delete(projectId, randomUUID(), by), { code: "not_found" });
-  await assert.rejects(useCases.secrets.create(stranger, {}, by), { code: "no_such_project" });
-  for (const overlapHours of [-1, 721, Number.NaN]) {
-    const refused = { code: "invalid", message: /overlapHours/ };
-    await assert.rejects(useCases.secrets.create(projectId, { overlapHours }, by), refused);
-  }
+  await assert.rejects(useCases.secrets.create(stranger, 24, by), { code: "no_such_project" });
   const actions = (await recorded(db)).map(({ action }) => action);
   const create = "webhook_secrets.create";
   const read = "webhook_secrets.read";
@@ -301,7 +300,7 @@ test("another secret takes the place of the last one, once, however many look; a
       list.map(({ id }) => id),
       [next.id],
     );
-  await useCases.secrets.create(projectId, { overlapHours: 1 }, by);
+  await useCases.secrets.create(projectId, 1, by);
   const [newest] = await useCases.secrets.list(projectId, by);
   await useCases.secrets.delete(projectId, newest?.id ?? "", by);
   const left = await useCases.secrets.list(projectId, by);
@@ -319,7 +318,7 @@ test("another secret takes the place of the last one, once, however many look; a
 test("two people who make a secret at once both get one that signs", async (t) => {
   const stage = await webhookStage(t);
   const { useCases } = await stage.open();
-  const made = await Promise.all([1, 2].map(() => useCases.secrets.create(stage.projectId, {}, by)));
+  const made = await Promise.all([1, 2].map(() => useCases.secrets.create(stage.projectId, 24, by)));
   const listed = await useCases.secrets.list(stage.projectId, by);
   assert.deepEqual(listed.map(({ id }) => id).toSorted(), made.map(({ id }) => id).toSorted());
 });
@@ -352,7 +351,7 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
   await age("waiting", 20, true);
   await age("stuck", 31, true);
   await removeOld(webhookRetention({ db, days: 30, bodyDays: 7 }), new AbortController().signal);
-  const { items } = await webhooks.useCases.listDeliveries(projectId, {});
+  const { items } = await webhooks.useCases.listDeliveries(projectId, firstPage);
   const seen = Object.fromEntries(
     items.map(({ url, state, isReplayable }) => [new URL(url).pathname, [state, isReplayable]]),
   );
@@ -366,7 +365,9 @@ test("old bodies, deliveries and endpoints go, what waits stays, and what waits 
     webhooks.useCases.replay(projectId, idOf["old"] as DeliveryId, by),
     /its body is no longer kept/,
   );
-  const urls = (await webhooks.useCases.listEndpoints(projectId, {})).items.map(({ url }) => new URL(url).pathname);
+  const urls = (await webhooks.useCases.listEndpoints(projectId, firstPage)).items.map(
+    ({ url }) => new URL(url).pathname,
+  );
   assert.deepEqual(urls.toSorted(), ["/fresh", "/old", "/stuck", "/waiting"]);
   const attempts = await db.selectFrom("webhook_attempts").select("delivery_id").execute();
   assert.equal(attempts.length, 4, "attempts go with their delivery");
@@ -377,7 +378,7 @@ test("after a start with a new key the secrets of projects and callers open with
   const receiver = await startReceiver(t);
   const { db, projectId } = stage;
   const first = await stage.open();
-  const { secret } = await first.useCases.secrets.create(projectId, {}, by);
+  const { secret } = await first.useCases.secrets.create(projectId, 24, by);
   receiver.answer = answerWith(500);
   await addAll(db, first, [stage.delivery(`${receiver.url}/hook`, { secret: new Secret("the caller's") })]);
   await until("it was tried", async () => receiver.received.length > 0);

@@ -15,6 +15,7 @@ import {
   answerWith,
   countStates,
   deliveryOnce,
+  firstPage,
   startReceiver,
   verify,
   webhookStage,
@@ -138,7 +139,7 @@ test("where answers of plain calls fill the memory while they wait to be written
     },
     { deadlineMs: 60_000 },
   );
-  const { items } = await webhooks.useCases.listDeliveries(stage.projectId, { state: "failed" });
+  const { items } = await webhooks.useCases.listDeliveries(stage.projectId, { ...firstPage, state: "failed" });
   assert.match(
     String(items[0]?.reason),
     /20971520 bytes: more than the delivery limit .* or too many long answers arrived at once/,
@@ -191,7 +192,7 @@ test("project secrets sign, two of them while one takes over from the other", as
   const [first] = await webhooks.useCases.secrets.list(projectId, byPlatform);
   assert.ok(first !== undefined);
   verify(first.secret, onlyFirst);
-  const second = await webhooks.useCases.secrets.create(projectId, { overlapHours: 1 }, byPlatform);
+  const second = await webhooks.useCases.secrets.create(projectId, 1, byPlatform);
   assert.throws(() => verify(second.secret, onlyFirst));
   const signatures = ({ headers }: typeof onlyFirst): number => String(headers["webhook-signature"]).split(" ").length;
   const both = await until("both sign", async () => {
@@ -200,7 +201,7 @@ test("project secrets sign, two of them while one takes over from the other", as
   });
   verify(first.secret, both);
   verify(second.secret, both);
-  const third = await webhooks.useCases.secrets.create(projectId, { overlapHours: 0 }, byPlatform);
+  const third = await webhooks.useCases.secrets.create(projectId, 0, byPlatform);
   const last = await until("only the third signs", async () => {
     const received = await send();
     return signatures(received) === 1 ? received : null;
@@ -227,7 +228,7 @@ test("a failed delivery is tried again under the same id with a new time, and it
   const receiver = await startReceiver(t);
   const webhooks = await stage.open();
   const { projectId } = stage;
-  const { secret } = await webhooks.useCases.secrets.create(projectId, {}, byPlatform);
+  const { secret } = await webhooks.useCases.secrets.create(projectId, 24, byPlatform);
   receiver.answer = answerWith(503, `busy ${"x".repeat(5000)}`, { "Retry-After": "7200" });
   const [added] = await addAll(stage.db, webhooks, [stage.delivery(`${receiver.url}/hook`)]);
   assert.ok(added);

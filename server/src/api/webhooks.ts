@@ -35,12 +35,7 @@ function secretHandlers(useCases: WebhookUseCases) {
     async createWebhookSecret(call) {
       // The body is optional.
       const body = bodyOf(call);
-      const made = await useCases.secrets.create(
-        projectOf(call),
-        { overlapHours: Number(body["overlapHours"]) },
-        call.by,
-      );
-      return showSecret(made);
+      return showSecret(await useCases.secrets.create(projectOf(call), Number(body["overlapHours"]), call.by));
     },
     async deleteWebhookSecret(call) {
       await useCases.secrets.delete(projectOf(call), part(call, "secret_id"), call.by);

@@ -3,7 +3,7 @@
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import { uuidForm, type ProjectId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -13,11 +13,7 @@ import { deleteSecret } from "./secret-store.ts";
 /** A secret as listed. */
 export type WebhookSecret = ReturnType<typeof shown>;
 
-const uuidForm = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
-const overlapHoursDefault = 24;
-const overlapHoursMax = 720;
-
-/** The use cases. They throw `Fault("not_found" | "no_such_project" | "invalid")`. */
+/** The use cases. They throw `Fault("not_found" | "no_such_project")`. */
 export class WebhookSecretUseCases {
   readonly #db: Db;
   readonly #sealer: Sealer;
@@ -36,17 +32,8 @@ export class WebhookSecretUseCases {
     return secrets.map(shown);
   }
 
-  /**
-   * Creates a secret, which signs at once. The previous one expires after `overlapHours` (0 to 720, default 24), older ones now.
-   */
-  async create(
-    projectId: ProjectId,
-    { overlapHours = overlapHoursDefault }: { readonly overlapHours?: number | undefined },
-    by: By,
-  ): Promise<WebhookSecret> {
-    if (!(overlapHours >= 0 && overlapHours <= overlapHoursMax)) {
-      throw new Fault("invalid", `overlapHours is ${overlapHours}, but must be a number from 0 to ${overlapHoursMax}.`);
-    }
+  /** Creates a secret, which signs at once. The previous one expires after `overlapHours`, older ones now. */
+  async create(projectId: ProjectId, overlapHours: number, by: By): Promise<WebhookSecret> {
     const row = await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
       return addSecret(tx, this.#sealer, { projectId, by, overlapHours });
@@ -58,7 +45,7 @@ export class WebhookSecretUseCases {
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
-      const isGone = uuidForm.test(id) && (await deleteSecret(tx, projectId, id));
+      const isGone = uuidForm.test(id.toLowerCase()) && (await deleteSecret(tx, projectId, id));
       if (!isGone) throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);
       await record(tx, { projectId, action: "webhook_secrets.delete", by, resource: secretResource(id) });
       await notify(tx, "webhook_secrets", projectId);

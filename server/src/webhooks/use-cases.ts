@@ -4,7 +4,7 @@ import type { DeliveryState } from "@slipway/contract/words.ts";
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { shownAppId, uuidForm, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -24,8 +24,7 @@ export type DeliveryItem = Omit<store.DeliveryRow, "number" | "hasBody" | "dueAt
 
 export type EndpointItem = Omit<store.EndpointRow, "projectId" | "createdMicros">;
 
-/** `pageSize`: 1 to 200, default 50. */
-export type PageQuery = { readonly pageSize?: number | undefined; readonly nextToken?: string | null | undefined };
+export type PageQuery = { readonly pageSize: number; readonly nextToken: string | null };
 export type DeliveryQuery = PageQuery & {
   readonly state?: DeliveryState | undefined;
   readonly endpointId?: EndpointId | undefined;
@@ -35,15 +34,12 @@ export type DeliveryQuery = PageQuery & {
 export type ReplayRange = {
   readonly from: Date;
   readonly to: Date;
-  /** Default: failed ones. */
-  readonly state?: "delivered" | "failed" | undefined;
+  readonly state: "delivered" | "failed";
   readonly endpointId?: EndpointId | undefined;
 };
 /** `hasMore`: the limit of one request was reached; repeat it. */
 export type Replayed = { readonly replayed: number; readonly hasMore: boolean };
 
-const pageSizeDefault = 50;
-const pageSizeMax = 200;
 /** The latest attempts of a delivery; ten per standard schedule. */
 const attemptsShownMax = 100;
 const replayMax = 10_000;
@@ -77,12 +73,9 @@ export class WebhookUseCases {
 
   /** Newest first. */
   async listDeliveries(projectId: ProjectId, query: DeliveryQuery): Promise<Page<DeliveryItem>> {
-    const { state, endpointId, runId } = query;
-    const size = readPageSize(query.pageSize);
-    requireUuid("endpointId", endpointId);
-    requireUuid("runId", runId);
+    const { state, endpointId, runId, pageSize: size, nextToken: token } = query;
     const scope = [projectId, state, endpointId, runId];
-    const before = deliveryTokens.read(scope, query.nextToken ?? null)?.number;
+    const before = deliveryTokens.read(scope, token)?.number;
     const wanted = { projectId, state, endpointId, runId, limit: size + 1 };
     const rows = await store.listDeliveryRows(this.#db, { ...wanted, before });
     const { items, nextToken } = pageOf(rows, size, (last) => deliveryTokens.make(scope, last));
@@ -122,10 +115,9 @@ export class WebhookUseCases {
 
   /** Sends ended deliveries again, oldest first, up to 10,000 per request. */
   async replayRange(projectId: ProjectId, range: ReplayRange, by: By): Promise<Replayed> {
-    const { from, to, endpointId, state = "failed" } = range;
-    requireUuid("endpointId", endpointId);
+    const { from, to, endpointId, state } = range;
     if (!(from < to)) {
-      const given = `from is ${shownDate(from)} and to is ${shownDate(to)}`;
+      const given = `from is ${from.toISOString()} and to is ${to.toISOString()}`;
       throw new Fault("invalid", `${given}, but from must be earlier than to.`);
     }
     const replayed = await this.#db.transaction().execute(async (tx) => {
@@ -141,9 +133,11 @@ export class WebhookUseCases {
   }
 
   /** Newest first. */
-  async listEndpoints(projectId: ProjectId, query: PageQuery): Promise<Page<EndpointItem>> {
-    const size = readPageSize(query.pageSize);
-    const before = endpointTokens.read([projectId], query.nextToken ?? null) ?? undefined;
+  async listEndpoints(
+    projectId: ProjectId,
+    { pageSize: size, nextToken: token }: PageQuery,
+  ): Promise<Page<EndpointItem>> {
+    const before = endpointTokens.read([projectId], token) ?? undefined;
     const rows = await store.listEndpointRows(this.#db, { projectId, before, limit: size + 1 });
     const { items, nextToken } = pageOf(rows, size, (last) => endpointTokens.make([projectId], last));
     return { items: items.map(endpointItem), nextToken };
@@ -191,30 +185,16 @@ export class WebhookUseCases {
   }
 
   async #delivery(projectId: ProjectId, id: DeliveryId, db: Db = this.#db): Promise<store.DeliveryRow> {
-    const row = isUuid(id) ? await store.readDeliveryRow(db, projectId, id) : undefined;
+    const row = uuidForm.test(id.toLowerCase()) ? await store.readDeliveryRow(db, projectId, id) : undefined;
     if (row === undefined) throw new Fault("not_found", `There is no webhook delivery ${id} in this project.`);
     return row;
   }
 
   async #endpoint(projectId: ProjectId, id: EndpointId): Promise<store.EndpointRow> {
-    const row = isUuid(id) ? await store.readEndpointRow(this.#db, projectId, id) : undefined;
+    const row = uuidForm.test(id.toLowerCase()) ? await store.readEndpointRow(this.#db, projectId, id) : undefined;
     if (row === undefined) throw new Fault("not_found", `There is no webhook endpoint ${id} in this project.`);
     return row;
   }
-}
-
-function readPageSize(size: number = pageSizeDefault): number {
-  if (Number.isInteger(size) && size >= 1 && size <= pageSizeMax) return size;
-  throw new Fault("invalid", `pageSize is ${size}, but must be a whole number from 1 to ${pageSizeMax}.`);
-}
-
-function isUuid(id: string): boolean {
-  return /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(id);
-}
-
-function requireUuid(field: string, id: string | undefined): void {
-  if (id === undefined || isUuid(id)) return;
-  throw new Fault("invalid", `${field} is ${JSON.stringify(id.slice(0, 80))}, but must be a UUID.`);
 }
 
 function deliveryItem(row: store.DeliveryRow): DeliveryItem {
@@ -241,8 +221,4 @@ function endpointResource(id: EndpointId): { readonly type: string; readonly id:
 /** Invalid UTF-8, or a truncated character, becomes a replacement character. */
 function textOf(bytes: Buffer): string {
   return bytes.toString("utf8");
-}
-
-function shownDate(date: Date): string {
-  return Number.isNaN(date.getTime()) ? "not a date" : date.toISOString();
 }
