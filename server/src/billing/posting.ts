@@ -30,6 +30,11 @@ export async function settledUsage(db: Db | Tx, projectId: ProjectId): Promise<S
   return { currency, applied, bases: basesOf(usage), settlement: settle(currency, applied, usage) };
 }
 
+/** Reads one snapshot, because usage is counted concurrently. */
+export async function readSnapshot<Result>(db: Db, read: (tx: Tx) => Promise<Result>): Promise<Result> {
+  return await db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
+}
+
 /** A project's usage in the form for coupons: one record per stretch. */
 function usageOf(currency: Currency, stretches: readonly { atMs: number; micros: bigint }[]): UsageItem[] {
   return stretches.map(({ atMs, micros }) => ({ id: String(atMs), atMs, amount: { currency, micros } }));

@@ -1,5 +1,4 @@
 // The coupons that a project has applied, in the form that the discount computation needs.
-import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { discountOf, frequencyOf } from "./coupon-store.ts";
@@ -10,7 +9,6 @@ export type AppliedRow = AppliedCoupon & {
   readonly couponName: string;
   /** When the coupon itself expires, even if its application ended earlier. */
   readonly couponExpiresAt: Date | null;
-  readonly balanceMicros: bigint;
 };
 
 /** All applications of a project, oldest first, including those that no longer discount. No locks. */
@@ -18,7 +16,7 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
   const rows = await db
     .selectFrom("coupon_applications as a")
     .innerJoin("coupons as c", "c.id", "a.coupon_id")
-    .select(["a.id", "a.number", "a.created_at", "a.ended_at", "a.balance_micros", "c.id as coupon_id", "c.code"])
+    .select(["a.id", "a.number", "a.created_at", "a.ended_at", "c.id as coupon_id", "c.code"])
     .select(["c.name", "c.coupon_type", "c.amount_micros", "c.currency", "c.rate", "c.frequency", "c.periods"])
     .select("c.expires_at")
     .where("a.project_id", "=", projectId)
@@ -33,7 +31,6 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
       appliedAtMs: row.created_at.getTime(),
       expiresAtMs: ends.length === 0 ? null : Math.min(...ends),
       couponExpiresAt: row.expires_at,
-      balanceMicros: BigInt(must(row.balance_micros, "a balance")),
     };
   });
 }

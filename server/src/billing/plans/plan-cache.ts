@@ -39,11 +39,6 @@ export class PlanCache {
     this.#options = options;
   }
 
-  /** All plans. */
-  get plans(): Plans {
-    return this.#options.plans;
-  }
-
   planOf(projectId: ProjectId): ProjectPlan {
     return this.#entries.get(projectId)?.plan ?? this.#options.plans.standard;
   }

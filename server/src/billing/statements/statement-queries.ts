@@ -8,7 +8,7 @@ import { readApplied } from "#billing/coupons/applied-store.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import { lockAccount } from "#billing/usage/meter-store.ts";
 import { boundsOf, periodOf, type Period } from "#billing/period.ts";
-import { postUsage, settledUsage, type SettledUsage } from "#billing/posting.ts";
+import { postUsage, readSnapshot, settledUsage, type SettledUsage } from "#billing/posting.ts";
 import { insertStatement, readClosed, readLines, readToClose, type ClosedStatement } from "./statement-store.ts";
 import { statementOf, type StatementContent, type StatementLine } from "./statement.ts";
 
@@ -33,7 +33,7 @@ export class StatementQueries {
   /** The statements of all months with usage, and of this month, newest first. */
   async list(projectId: ProjectId): Promise<Statement[]> {
     const period = periodOf(this.#clock.now());
-    const made = await this.#read(async (tx) => {
+    const made = await readSnapshot(this.#db, async (tx) => {
       const known = await readKnown(tx, projectId);
       const open = await openStatements(tx, known, period);
       return [...known.closed, ...open.map((content) => ({ content, closedAt: null }))];
@@ -44,7 +44,7 @@ export class StatementQueries {
   /** The statement of one month; null for a future month. */
   async read(projectId: ProjectId, period: Period): Promise<Statement | null> {
     if (boundsOf(period).fromMs > this.#clock.now()) return null;
-    return await this.#read(async (tx) => {
+    return await readSnapshot(this.#db, async (tx) => {
       const known = await readKnown(tx, projectId);
       const closed = known.closed.find(({ content }) => content.period === period);
       if (closed !== undefined) return closed;
@@ -53,11 +53,6 @@ export class StatementQueries {
       // A month without usage has no corrections either.
       return { content: open ?? makeStatement(known, { period, lines: [], said: [] }), closedAt: null };
     });
-  }
-
-  /** Reads one snapshot, because usage is counted concurrently. */
-  async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
-    return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
   }
 }
 

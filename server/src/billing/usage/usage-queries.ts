@@ -4,13 +4,14 @@ import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
 import { pageOf, type Page } from "#lib/page-token.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { Db } from "#store/database.ts";
 import type { AppliedRow } from "#billing/coupons/applied-store.ts";
 import { creditAtBegin, creditNow, type CreditOf } from "#billing/coupons/coupon-credit.ts";
 import { readAccountCurrency } from "#billing/coupons/coupon-store.ts";
 import { readLedger, type LedgerTransaction } from "#billing/ledger-store.ts";
 import { boundsOf, daysOf, periodOf, type Period } from "#billing/period.ts";
-import { settledUsage } from "#billing/posting.ts";
+import { readSnapshot, settledUsage } from "#billing/posting.ts";
+
 import * as store from "./usage-store.ts";
 
 /** An applied coupon and its value. */
@@ -48,7 +49,7 @@ export class UsageQueries {
   /** `month` null: the current one (UTC). */
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
     const period = month ?? periodOf(this.#clock.now());
-    const { sums, currency, applied, settlement } = await this.#read(async (tx) => ({
+    const { sums, currency, applied, settlement } = await readSnapshot(this.#db, async (tx) => ({
       sums: await store.readUsage(tx, { projectId, ...daysOf(period) }),
       ...(await settledUsage(tx, projectId)),
     }));
@@ -84,7 +85,7 @@ export class UsageQueries {
     readonly groups: readonly store.UsageGroup[];
     readonly total: store.UsageSums;
   }> {
-    return await this.#read(async (tx) => ({
+    return await readSnapshot(this.#db, async (tx) => ({
       currency: await readAccountCurrency(tx, window.projectId),
       groups: await store.readUsageBy(tx, window, grouping),
       total: await store.readUsage(tx, window),
@@ -105,13 +106,8 @@ export class UsageQueries {
   /** All coupons that the project has applied, oldest first. */
   async coupons(projectId: ProjectId): Promise<CouponCredit[]> {
     const nowMs = this.#clock.now();
-    const { applied, settlement } = await this.#read((tx) => settledUsage(tx, projectId));
+    const { applied, settlement } = await readSnapshot(this.#db, (tx) => settledUsage(tx, projectId));
     return applied.map((coupon) => creditOf(coupon, periodOf(nowMs), { applied, settlement, nowMs }));
-  }
-
-  /** Reads one snapshot, because usage is counted concurrently. */
-  async #read<Result>(read: (tx: Tx) => Promise<Result>): Promise<Result> {
-    return await this.#db.transaction().setIsolationLevel("repeatable read").setAccessMode("read only").execute(read);
   }
 }
 
