@@ -9,7 +9,7 @@ test("it never holds more than its bound, and lets go of what was not used for l
   map.set("b", 2);
   assert.equal(map.get("a"), 1);
   map.set("c", 3);
-  assert.equal(map.size, 2);
+  assert.equal([...map.entries()].length, 2);
   assert.equal(map.get("b"), undefined);
   map.set("a", 10);
   map.set("d", 4);

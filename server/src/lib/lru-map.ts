@@ -12,10 +12,6 @@ export class LruMap<Key, Value> {
     this.#max = max;
   }
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
   get(key: Key): Value | undefined {
     const value = this.#entries.get(key);
     if (value === undefined) return undefined;

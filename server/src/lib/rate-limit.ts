@@ -55,11 +55,6 @@ export class RateLimit {
     return new Fault("rate_limited", text(max, retryAfterSeconds), { retryAfterSeconds });
   }
 
-  /** How many keys are in memory. */
-  get size(): number {
-    return this.#windows.size;
-  }
-
   /** The wait until the next use is allowed; 0 or less: no wait. */
   #waitMs(key: string): number {
     const window = this.#windows.get(key);
