@@ -9,7 +9,8 @@ import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { Secret } from "#lib/secret.ts";
 import { appUri } from "#people/app-codes.ts";
-import { openPeopleArea, type People } from "#people/people.ts";
+import { People } from "#people/people.ts";
+import { loadAuthSecret } from "#people/auth-secret.ts";
 import { plainSettings } from "#people/people-settings.ts";
 import { byPlatform } from "#test/support/accounts.ts";
 import { testDatabase } from "#test/support/database.ts";
@@ -90,8 +91,9 @@ async function upgraded(t: TestContext): Promise<People> {
   const keys = new SigningKeys({ sealer, clock: systemClock });
   await keys.rotate(db, byPlatform);
   await keys.load(db);
-  return openPeopleArea({
-    ...{ db, sealer, keys, clock: systemClock, log: silentLog, mailer: null },
+  const secret = await loadAuthSecret(db, sealer);
+  return new People({
+    ...{ db, secret, keys, clock: systemClock, log: silentLog, mailer: null },
     ...{ baseUrl: () => "http://127.0.0.1", settings: plainSettings },
   });
 }

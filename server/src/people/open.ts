@@ -8,11 +8,12 @@ import type { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { olderRows } from "#store/older-rows.ts";
+import { loadAuthSecret } from "./auth-secret.ts";
 import { InvitationUseCases } from "./invitation-use-cases.ts";
 import { Mailer, type Mail } from "./mailer.ts";
 import { MemberUseCases } from "./member-use-cases.ts";
 import type { PeopleSettings } from "./people-settings.ts";
-import { openPeopleArea, type People } from "./people.ts";
+import { People } from "./people.ts";
 
 export type OpenPeopleSettings = {
   readonly people: PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
@@ -36,7 +37,8 @@ export async function openPeople(
   const { db, sealer, keys, lifecycle, log, clock, baseUrl } = foundation;
   const mailer = settings.mail === null ? null : new Mailer({ ...settings.mail, clock, log });
   if (mailer !== null) lifecycle.onClose("mail", () => mailer.close());
-  const people = await openPeopleArea({ db, sealer, keys, clock, log, mailer, baseUrl, settings });
+  const secret = await loadAuthSecret(db, sealer);
+  const people = new People({ db, keys, clock, log, mailer, baseUrl, secret, settings });
   lifecycle.onClose("people", () => people.close());
   const steps = () => peopleCleanup({ db, clock });
   startRetention({ name: "expired sessions", steps, intervalMs: cleanupIntervalMs, clock, log, lifecycle });

@@ -5,10 +5,8 @@ import { passwordGate } from "#accounts/passwords.ts";
 import type { Lookup } from "#accounts/token-lookup.ts";
 import type { By } from "#audit/record.ts";
 import type { Gate } from "#lib/gate.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { Tx } from "#store/database.ts";
 import { AttemptLimits } from "./attempt-limits.ts";
-import { loadAuthSecret } from "./auth-secret.ts";
 import { Challenges } from "./challenges.ts";
 import { DeviceCookies } from "./device-cookies.ts";
 import { DeviceLogins, type DeviceLoginsOptions } from "./device-login.ts";
@@ -25,8 +23,7 @@ import { SignIn } from "./sign-in.ts";
 import { SignUp } from "./sign-up.ts";
 import { TwoFactor } from "./two-factor.ts";
 
-export type PeopleOptions = Pick<PeopleParts, "db" | "keys" | "clock" | "log" | "mailer" | "baseUrl"> & {
-  readonly sealer: Sealer;
+export type PeopleOptions = Omit<PeopleParts, "tokens" | "limits" | "deviceCookies" | "hashes"> & {
   readonly settings: PeopleSettings;
 };
 
@@ -49,7 +46,10 @@ export class People {
   readonly lookup: Lookup<PersonClaims>;
   readonly #parts: PeopleParts;
 
-  constructor(parts: PeopleParts, settings: PeopleSettings) {
+  constructor({ settings, ...given }: PeopleOptions) {
+    const { secret } = given;
+    const made = { tokens: new SessionTokens(secret), limits: new AttemptLimits(given), hashes: passwordGate() };
+    const parts = { ...given, ...made, deviceCookies: new DeviceCookies(secret) };
     this.#parts = parts;
     this.settings = settings;
     this.deviceCookies = parts.deviceCookies;
@@ -85,15 +85,4 @@ export class People {
   close(): Promise<void> {
     return this.passwords.close();
   }
-}
-
-/** Opens it; makes the secret of sessions when there is none yet. */
-export async function openPeopleArea(options: PeopleOptions): Promise<People> {
-  const { db, sealer, keys, clock, log, mailer, baseUrl, settings } = options;
-  const secret = await loadAuthSecret(db, sealer);
-  const tokens = new SessionTokens(secret);
-  const limits = new AttemptLimits({ db, clock });
-  const deviceCookies = new DeviceCookies(secret);
-  const shared = { db, keys, clock, log, mailer, baseUrl, secret };
-  return new People({ ...shared, tokens, limits, deviceCookies, hashes: passwordGate() }, settings);
 }

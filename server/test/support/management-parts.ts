@@ -29,7 +29,8 @@ import type { Mail } from "#people/mailer.ts";
 import { MemberUseCases } from "#people/member-use-cases.ts";
 import { plainSettings } from "#people/people-settings.ts";
 import { GitHooks } from "#pushes/git-hooks.ts";
-import { openPeopleArea, type PeopleOptions } from "#people/people.ts";
+import { loadAuthSecret } from "#people/auth-secret.ts";
+import { People, type PeopleOptions } from "#people/people.ts";
 import { admittingReceiver } from "#billing/plans/admission.ts";
 import { RunUseCases, type RunUseCasesOptions } from "#runs/run-use-cases.ts";
 import { openDatabase } from "#store/database.ts";
@@ -87,8 +88,9 @@ async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
 async function openDoor(t: TestContext, fixture: Fixture, options: ManagementOptions & { baseUrl: () => string }) {
   const { db, clock, log } = fixture;
   const { baseUrl, failedTokensPerMinute: failedPerMinute = Number.POSITIVE_INFINITY } = options;
-  const people = await openPeopleArea({
-    ...{ ...fixture, mailer: null, baseUrl, settings: plainSettings },
+  const secret = await loadAuthSecret(db, fixture.sealer);
+  const people = new People({
+    ...{ ...fixture, secret, mailer: null, baseUrl, settings: plainSettings },
     ...options.people,
   });
   const tokens = new TokenCheck({ ...fixture, people: people.lookup });
