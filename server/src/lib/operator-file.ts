@@ -61,6 +61,28 @@ export function refuseUnknown(table: Table, known: readonly string[], whereOf: (
   }
 }
 
+/** The value as one of these. Throws `OperatorFileRefused`. */
+export function readChoice<Choice>(where: string, given: unknown, choices: readonly Choice[]): Choice {
+  const chosen = choices.find((choice) => choice === given);
+  if (chosen === undefined) throw operatorFileRefused(where, given, `one of ${choices.join(", ")}`);
+  return chosen;
+}
+
+type Range = { readonly min: number; readonly max: number; readonly isWhole?: true };
+
+/** The value as a number within the range. Throws `OperatorFileRefused`. */
+export function readNumber(where: string, given: unknown, { min, max, isWhole }: Range): number {
+  const isInRange = typeof given === "number" && given >= min && given <= max;
+  if (isInRange && (isWhole !== true || Number.isInteger(given))) return given;
+  throw operatorFileRefused(where, given, `a ${isWhole === true ? "whole number" : "number"} from ${min} to ${max}`);
+}
+
+/** Throws `OperatorFileRefused` for a key that an earlier entry has. */
+export function refuseTwice(keys: readonly string[], whereOf: (index: number) => string, allowed: string): void {
+  const index = keys.findIndex((key, place) => keys.indexOf(key) !== place);
+  if (index !== -1) throw operatorFileRefused(whereOf(index), keys[index], allowed);
+}
+
 /** The refusal of a value: its location, the value, and what is allowed. */
 export function operatorFileRefused(where: string, given: unknown, allowed: string): OperatorFileRefused {
   return new OperatorFileRefused(`${where} is ${shown(given)}, but must be ${allowed}.`);

@@ -1,17 +1,10 @@
 // Reads the file of plans (SLIPWAY_PLANS_FILE, TOML). Refuses any error with the line, the field, the value and what is
 // allowed: a misread limit must not silently have no effect.
-import {
-  parseFile,
-  operatorFileRefused,
-  refuseUnknown,
-  tableOf,
-  type OperatorFileRefused,
-  type Table,
-} from "#lib/operator-file.ts";
+import { parseFile, operatorFileRefused, readChoice, readNumber, refuseUnknown, tableOf } from "#lib/operator-file.ts";
 import { couponRules, selfHosted, type ProjectPlan, type Plans } from "./plan.ts";
 
-/** The path of a field, from the root. */
-type FieldPath = readonly string[];
+/** The place of a field, for messages. */
+type Where = (...path: string[]) => string;
 
 const nameForm = /^[a-z0-9][a-z0-9-]{0,49}$/;
 const namesAllowed = "1 to 50 lowercase letters, digits and dashes, not starting with a dash";
@@ -31,77 +24,45 @@ const planFields = [...Object.keys(numbers), "coupons"];
 
 /** The plans in `text`, plus `self-hosted` unless it defines that name. Throws `OperatorFileRefused`. */
 export function readPlans(text: string): Plans {
-  const reader = new Reader(text);
-  return reader.read();
+  const where: Where = (...path) => placeOf(text, path);
+  const root = parseFile(text);
+  refuseUnknown(root, ["default", "plans"], (key) => where(key));
+  const tables = tableOf(where("plans"), root["plans"] ?? {});
+  const names = Object.keys(tables);
+  if (names.length > plansMax) {
+    throw operatorFileRefused(where("plans"), `${names.length} plans`, `at most ${plansMax} plans`);
+  }
+  const plans = names.map((name) => readPlan(name, tables[name], (...path) => where("plans", name, ...path)));
+  const byName = new Map([selfHosted, ...plans].map((plan) => [plan.name, plan]));
+  const wanted = root["default"] ?? selfHosted.name;
+  const standard = typeof wanted === "string" ? byName.get(wanted) : undefined;
+  if (standard === undefined)
+    throw operatorFileRefused(where("default"), wanted, `one of ${[...byName.keys()].join(", ")}`);
+  return { standard, byName };
 }
 
-class Reader {
-  readonly #text: string;
-
-  constructor(text: string) {
-    this.#text = text;
+function readPlan(name: string, given: unknown, where: Where): ProjectPlan {
+  if (!nameForm.test(name)) throw operatorFileRefused(where(), name, `called by ${namesAllowed}`);
+  const table = tableOf(where(), given);
+  refuseUnknown(table, planFields, (key) => where(key));
+  const read: Partial<Record<keyof ProjectPlan, number>> = {};
+  for (const [field, { of, min, max }] of Object.entries(numbers)) {
+    if (table[field] === undefined) continue;
+    read[of] = readNumber(where(field), table[field], { min, max, isWhole: true });
   }
+  const { coupons = selfHosted.coupons } = table;
+  return { ...selfHosted, ...read, name, coupons: readChoice(where("coupons"), coupons, couponRules) };
+}
 
-  read(): Plans {
-    const root = parseFile(this.#text);
-    this.#refuseUnknown([], root, ["default", "plans"]);
-    const tables = this.#table(["plans"], root["plans"] ?? {});
-    const names = Object.keys(tables);
-    if (names.length > plansMax) throw this.#refused(["plans"], `${names.length} plans`, `at most ${plansMax} plans`);
-    const plans = names.map((name) => this.#plan(name, tables[name]));
-    const byName = new Map([selfHosted, ...plans].map((plan) => [plan.name, plan]));
-    const wanted = root["default"] ?? selfHosted.name;
-    const standard = typeof wanted === "string" ? byName.get(wanted) : undefined;
-    if (standard === undefined) throw this.#refused(["default"], wanted, `one of ${[...byName.keys()].join(", ")}`);
-    return { standard, byName };
-  }
-
-  #plan(name: string, given: unknown): ProjectPlan {
-    const path = ["plans", name];
-    if (!nameForm.test(name)) throw this.#refused(path, name, `called by ${namesAllowed}`);
-    const table = this.#table(path, given);
-    this.#refuseUnknown(path, table, planFields);
-    const read: Partial<Record<keyof ProjectPlan, number>> = {};
-    for (const [field, { of, min, max }] of Object.entries(numbers)) {
-      const value = table[field];
-      if (value === undefined) continue;
-      if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {
-        throw this.#refused([...path, field], value, `a whole number from ${min} to ${max}`);
-      }
-      read[of] = value;
-    }
-    return { ...selfHosted, ...read, name, coupons: this.#coupons([...path, "coupons"], table["coupons"]) };
-  }
-
-  #coupons(path: FieldPath, given: unknown): ProjectPlan["coupons"] {
-    const rule = given === undefined ? selfHosted.coupons : couponRules.find((known) => known === given);
-    if (rule === undefined) throw this.#refused(path, given, `one of ${couponRules.join(", ")}`);
-    return rule;
-  }
-
-  #table(path: FieldPath, given: unknown): Table {
-    return tableOf(this.#where(path), given);
-  }
-
-  #refuseUnknown(path: FieldPath, table: Table, known: readonly string[]): void {
-    refuseUnknown(table, known, (key) => this.#where([...path, key]));
-  }
-
-  #refused(path: FieldPath, given: unknown, allowed: string): OperatorFileRefused {
-    return operatorFileRefused(this.#where(path), given, allowed);
-  }
-
-  /** `line 4: plans.hobby.apps`; without a line where it is unknown, as in an inline table. */
-  #where(path: FieldPath): string {
-    const name = path.join(".");
-    const line = lineOf(this.#text, path);
-    return line === null ? name : `line ${line}: ${name}`;
-  }
+/** `line 4: plans.hobby.apps`; without a line where it is unknown, as in an inline table. */
+function placeOf(text: string, path: readonly string[]): string {
+  const name = path.join(".");
+  const line = lineOf(text, name);
+  return line === null ? name : `line ${line}: ${name}`;
 }
 
 /** The line of a key or a table header, counted from 1; null: it has another notation. */
-function lineOf(text: string, path: FieldPath): number | null {
-  const wanted = path.join(".");
+function lineOf(text: string, wanted: string): number | null {
   let table = "";
   for (const [index, line] of text.split("\n").entries()) {
     const header = /^\s*\[\s*([^[\]]+?)\s*\]/.exec(line)?.[1];

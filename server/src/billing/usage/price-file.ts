@@ -1,7 +1,7 @@
 // Reads the file of prices (SLIPWAY_PRICES_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
 // misread price must not become no price.
 import { TomlDate } from "smol-toml";
-import { parseFile, operatorFileRefused, refuseUnknown, tableOf, type Table } from "#lib/operator-file.ts";
+import { parseFile, operatorFileRefused, refuseTwice, refuseUnknown, tableOf, type Table } from "#lib/operator-file.ts";
 import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
 
 const versionFields = ["valid_from", "cpu_core", "memory_gb", "protected_multiplier", "compute", "pools"] as const;
@@ -80,15 +80,8 @@ function readPools(path: string, given: unknown, computeTypes: readonly string[]
     const region = nameOf(`${here}.region`, table["region"]);
     return { provider, region, ...readRates(here, table, computeTypes) };
   });
-  for (const [index, { provider, region }] of pools.entries()) {
-    const isTwice = pools.findIndex((other) => other.provider === provider && other.region === region) !== index;
-    if (isTwice)
-      throw operatorFileRefused(
-        `${path}[${index}]`,
-        [provider, region ?? ""].join("/"),
-        "a pool that is listed only once",
-      );
-  }
+  const keys = pools.map(({ provider, region }) => [provider, region ?? ""].join("/"));
+  refuseTwice(keys, (index) => `${path}[${index}]`, "a pool that is listed only once");
   return pools;
 }
 

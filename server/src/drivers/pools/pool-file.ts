@@ -5,6 +5,9 @@ import {
   OperatorFileRefused,
   operatorFileRefused,
   parseFile,
+  readChoice,
+  readNumber,
+  refuseTwice,
   refuseUnknown,
   tableOf,
   type Table,
@@ -32,10 +35,8 @@ export function readPoolFile(text: string, providers: readonly string[]): Listed
   const tables = listOf("pools", root["pools"], poolsMax);
   if (tables.length === 0) throw operatorFileRefused("pools", undefined, "a list of [[pools]]");
   const pools = tables.map((table, index) => readPool(`pools[${index}]`, table, providers));
-  for (const [index, { name }] of pools.entries()) {
-    const isTwice = pools.findIndex((other) => other.name === name) !== index;
-    if (isTwice) throw operatorFileRefused(`pools[${index}].name`, name, "a name that no other pool has");
-  }
+  const names = pools.map(({ name }) => name);
+  refuseTwice(names, (index) => `pools[${index}].name`, "a name that no other pool has");
   return pools;
 }
 
@@ -46,11 +47,8 @@ function readPool(path: string, table: Table, providers: readonly string[]): Lis
   const gpus = listOf(`${path}.gpus`, table["gpus"] ?? [], gpuTypes.length).map((one, index) =>
     readGpus(`${path}.gpus[${index}]`, one),
   );
-  for (const [index, { compute }] of gpus.entries()) {
-    const isTwice = gpus.findIndex((other) => other.compute === compute) !== index;
-    if (isTwice)
-      throw operatorFileRefused(`${path}.gpus[${index}].compute`, compute, "a type that is listed only once");
-  }
+  const types = gpus.map(({ compute }) => compute);
+  refuseTwice(types, (index) => `${path}.gpus[${index}].compute`, "a type that is listed only once");
   const region = table["region"] === undefined ? null : readName(...at("region"));
   if (region === anyRegion) throw operatorFileRefused(`${path}.region`, region, "left out for every region");
   return {
@@ -70,11 +68,10 @@ function readGpus(path: string, table: Table): ListedGpus {
   refusePrices(path, table);
   refuseUnknown(table, gpuFields, (key) => `${path}.${key}`);
   const { compute, count, memory_gb: memoryGb } = table;
-  const isWhole = typeof count === "number" && Number.isInteger(count) && count >= 1 && count <= 10_000;
-  if (!isWhole) throw operatorFileRefused(`${path}.count`, count, "a whole number from 1 to 10000");
   return {
+    // The order decides which of two errors is told.
+    count: readNumber(`${path}.count`, count, { min: 1, max: 10_000, isWhole: true }),
     compute: readChoice(`${path}.compute`, compute, gpuTypes),
-    count,
     memoryGb: memoryGb === undefined ? 0 : readNumber(`${path}.memory_gb`, memoryGb, { min: 1, max: 10_000 }),
   };
 }
@@ -93,24 +90,9 @@ function readName(path: string, given: unknown): string {
   throw operatorFileRefused(path, given, namesAllowed);
 }
 
-function readChoice<Choice extends string>(path: string, given: unknown, choices: readonly Choice[]): Choice {
-  const chosen = choices.find((choice) => choice === given);
-  if (chosen === undefined) throw operatorFileRefused(path, given, `one of ${choices.join(", ")}`);
-  return chosen;
-}
-
 function readBoolean(path: string, given: unknown): boolean {
   if (given === undefined || typeof given === "boolean") return given ?? true;
   throw operatorFileRefused(path, given, "true or false");
-}
-
-function readNumber(
-  path: string,
-  given: unknown,
-  { min, max }: { readonly min: number; readonly max: number },
-): number {
-  if (typeof given === "number" && given >= min && given <= max) return given;
-  throw operatorFileRefused(path, given, `a number from ${min} to ${max}`);
 }
 
 function listOf(path: string, given: unknown, lengthMax: number): Table[] {
