@@ -3,13 +3,17 @@ import type { WhyNever } from "#apps/hardware-fields.ts";
 import { driverOfApps } from "#deploy/release-store.ts";
 import { chooseDriver, keepDriver } from "#drivers/choose-driver.ts";
 import { whyNoRuntime } from "#drivers/container-runtimes.ts";
-import type { Driver } from "#drivers/driver.ts";
+import type { Builder } from "#drivers/builder.ts";
+import type { Artifact, Driver } from "#drivers/driver.ts";
 import { egressRefusal } from "#drivers/egress.ts";
 import { openDriver } from "#drivers/open.ts";
 import type { OpenedDriver } from "#drivers/opened-driver.ts";
 import { whyNever } from "#drivers/pools/fit.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Config, dataPaths } from "./config.ts";
+
+/** For a look whether the image of a release is there, and for getting it from the registry. */
+const lookMs = 60_000;
 
 /** Later starts keep to this driver. Throws `CannotStart` where the machine cannot run it. */
 export async function openChosenDriver(
@@ -33,4 +37,9 @@ export function whyNeverHere(
     whyNoRuntime(capabilities.containerRuntimes, wanted.containerRuntime, advised) ??
     egressRefusal(capabilities.egress, wanted.egressCidrs, advised)
   );
+}
+
+/** True when what was built is there; also while the backend does not answer: a start waits for it. */
+export function isThereHere(builder: Builder, artifact: Artifact): Promise<boolean> {
+  return builder.isThere(artifact, { signal: AbortSignal.timeout(lookMs) }).catch(() => true);
 }

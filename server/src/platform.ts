@@ -7,6 +7,7 @@ import { createApi } from "#api/server.ts";
 import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
 import { openApps } from "#apps/open.ts";
 import type { WhyNever } from "#apps/hardware-fields.ts";
+import type { IsThere } from "#apps/releases.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
@@ -32,7 +33,7 @@ import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { dataPaths, type Config } from "./config.ts";
 import { openCalls } from "./platform-calls.ts";
-import { openChosenDriver, whyNeverHere } from "./platform-driver.ts";
+import { isThereHere, openChosenDriver, whyNeverHere } from "./platform-driver.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
 import { hardwareOf } from "./platform-hardware.ts";
 import { Health } from "./platform-health.ts";
@@ -86,9 +87,9 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const membership = openMembership(foundation, { people, personChanged });
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
   const receiver = receiverOver({ receiveBuild, receiveSettings, rebuild, requestCancel, endPushes });
-  const onRemoved = (): void => queue.noteUnused();
   const whyNever: WhyNever = (...wanted) => whyNeverHere(driver, ...wanted);
-  const ofApps = { receiver, personChanged, onRemoved, whyNever };
+  const isThere: IsThere = (artifact) => isThereHere(builder, artifact);
+  const ofApps = { receiver, personChanged, onRemoved: () => queue.noteUnused(), whyNever, isThere };
   const { routes, useCases, removal } = await openApps(settings, { ...foundation, ...ofApps });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 

@@ -105,8 +105,8 @@ test("a deploy by hand ends the pause of a rollback before it, once it takes cal
   assert.equal(await ended({}, "success"), "rolled back", "the rollback came after it was asked for");
 });
 
-async function api(t: TestContext) {
-  const management = await startManagementApi(t);
+async function api(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}) {
+  const management = await startManagementApi(t, options);
   const project = `/v2/projects/${management.projectId}`;
   const made = await management.call("POST", `${project}/apps/git`, { body: { name: "app", gitRepo: "a/b" } });
   const path = `${project}/apps/app`;
@@ -206,6 +206,22 @@ async function locked(db: Db, appId: AppId): Promise<{ release(): void }> {
   await Promise.race([has.promise, held]);
   return { release: may.resolve };
 }
+
+test("a rollback to a release whose image was removed is refused, and names what to build", async (t) => {
+  const removed = new Set(["made 1"]);
+  const { db, ask, appId } = await api(t, { isThere: ({ kind }) => Promise.resolve(!removed.has(kind)) });
+  await insertReleases(db, appId);
+  await sql`update releases set artifact = jsonb_build_object('kind', 'made ' || number) where app_id = ${appId}`.execute(
+    db,
+  );
+  for (const body of [undefined, { release: 1 }]) {
+    const [status, { message }] = await ask("POST /rollback", body);
+    assert.equal(status, 409);
+    assert.match(message, /^The app cannot go back to v1: what was built for it was removed/);
+  }
+  removed.clear();
+  assert.equal((await ask("POST /rollback"))[0], 200);
+});
 
 test("a rollback while a release is rolled out takes that one back, and shares are shown", async (t) => {
   const { db, ask, appId } = await api(t);

@@ -4,6 +4,7 @@ import type { Foundation } from "#store/foundation.ts";
 import { appRemoval } from "./app-removal.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import type { WhyNever } from "./hardware-fields.ts";
+import type { IsThere } from "./releases.ts";
 import { Routes } from "./routes.ts";
 import { useCases } from "./use-cases.ts";
 
@@ -11,6 +12,7 @@ type Parts = Foundation & {
   readonly receiver: BuildReceiver;
   readonly personChanged: (personId: string) => void;
   readonly whyNever: WhyNever;
+  readonly isThere: IsThere;
   /** See `appRemoval`. */
   readonly onRemoved: () => void;
 };
@@ -18,7 +20,7 @@ type Parts = Foundation & {
 /** Resolves when all routes are loaded; `removal` is not started. */
 export async function openApps(
   { providers }: { readonly providers: readonly string[] },
-  { receiver, personChanged, whyNever, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
+  { receiver, personChanged, whyNever, isThere, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
 ) {
   const routes = new Routes({ db, notifications, log, clock });
   await routes.start();
@@ -27,6 +29,6 @@ export async function openApps(
   lifecycle.onClose("removal of apps", () => removal.stop());
   const onDeleted = (): void => removal.nudge();
   const refreshRoute = (appId: AppId): Promise<void> => routes.refresh(appId);
-  const given = { db, sealer, receiver, providers, personChanged, whyNever, refreshRoute, onDeleted, clock };
+  const given = { db, sealer, receiver, providers, personChanged, whyNever, isThere, refreshRoute, onDeleted, clock };
   return { routes, removal, useCases: useCases(given) };
 }

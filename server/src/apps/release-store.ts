@@ -94,6 +94,15 @@ export async function readRelease(
   return await (isLocked ? query.forUpdate() : query).executeTakeFirst();
 }
 
+/** What a driver starts for a release. */
+export type Built = { readonly kind: string; readonly [key: string]: string | number | boolean | null };
+
+/** What was built for a release, by its number. */
+export async function readArtifact(db: Db, appId: AppId, number: number): Promise<Built | undefined> {
+  const query = db.selectFrom("releases").select("artifact").where("app_id", "=", appId).where("number", "=", number);
+  return (await query.executeTakeFirst())?.artifact as Built | undefined;
+}
+
 /** The latest release before a number that a later one replaced and that can be started; locks its row. */
 export async function readEarlierRelease(
   tx: Tx,

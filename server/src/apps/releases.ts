@@ -10,7 +10,15 @@ import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
 import * as store from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
-import { makeLive, readEarlierRelease, readRelease, readReleases, type ReleaseRow } from "./release-store.ts";
+import {
+  makeLive,
+  readArtifact,
+  readEarlierRelease,
+  readRelease,
+  readReleases,
+  type Built,
+  type ReleaseRow,
+} from "./release-store.ts";
 import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
 import { releaseSettings } from "./stored-settings.ts";
 
@@ -22,14 +30,24 @@ const tokens = new PageTokens<{ readonly number: number }>({
   next: "nextToken",
 });
 
+/** False when somebody has removed what was built. May ask the backend. */
+export type IsThere = (artifact: Built) => Promise<boolean>;
+
 /** Releases of apps. */
 export class Releases {
   readonly #db: Db;
   readonly #builds: Pick<BuildReceiver, "endPushes">;
 
-  constructor(options: { readonly db: Db; readonly builds: Pick<BuildReceiver, "endPushes"> }) {
+  readonly #isThere: IsThere;
+
+  constructor(options: {
+    readonly db: Db;
+    readonly builds: Pick<BuildReceiver, "endPushes">;
+    readonly isThere: IsThere;
+  }) {
     this.#db = options.db;
     this.#builds = options.builds;
+    this.#isThere = options.isThere;
   }
 
   /** A page, newest first. Throws `Fault("not_found")`, or `Fault("invalid")` for a token of a different list. */
@@ -61,6 +79,7 @@ export class Releases {
     { number, by }: { readonly number: number | null; readonly by: By },
   ): Promise<ReleaseRow> {
     const seen = await store.readLiveRelease(this.#db, app);
+    const missing = await this.#missingOf(app.appId, number ?? (await this.#earlierThan(app, seen?.number)));
     return await this.#db.transaction().execute(async (tx) => {
       const row = await store.lockAppForChange(tx, app);
       const now = await store.readLiveRelease(tx, app);
@@ -70,6 +89,11 @@ export class Releases {
       const target = isTakenBack
         ? must(await readRelease(tx, app.appId, seen.number), "the live release is stored")
         : await findTarget(tx, { appId: app.appId, live: seen.number, number });
+      if (!isTakenBack && target.number === missing)
+        throw new Fault(
+          "conflict",
+          `The app cannot go back to v${missing}: what was built for it was removed${adviceOf(target)}.`,
+        );
       const from = isTakenBack ? rollOut.number : seen.number;
       const reason = `The app was rolled back from v${from} to v${target.number}.`;
       const endOfOther = { state: "taken_back", reason } as const;
@@ -81,6 +105,19 @@ export class Releases {
       await recordOfApp(tx, { ...app, name: row.name, action: "app.rollback", by, changes });
       return { ...target, state: "live", end_reason: null, ended_at: null, share: null };
     });
+  }
+
+  async #earlierThan({ appId }: AppRef, number: number | undefined): Promise<number | null> {
+    if (number === undefined) return null;
+    return await this.#db
+      .transaction()
+      .execute(async (tx) => (await readEarlierRelease(tx, { appId, before: number }))?.number ?? null);
+  }
+
+  /** Before the lock on the app: the backend may take a while. */
+  async #missingOf(appId: AppId, number: number | null): Promise<number | null> {
+    const artifact = number === null ? undefined : await readArtifact(this.#db, appId, number);
+    return artifact === undefined || (await this.#isThere(artifact)) ? null : number;
   }
 
   /** Lets pushes be deployed again. Throws `Fault("not_found")`, or `Fault("conflict")` when they are not paused. */
@@ -126,8 +163,11 @@ function whyNotStartable(release: ReleaseRow, live: number): string | null {
     return release.state === "failed" ? `it never took calls. ${release.end_reason ?? ""}` : "it is still starting.";
   }
   if (release.collected_at === null) return null;
-  const advice = release.commit_sha === null ? "" : `; build its commit ${release.commit_sha} instead`;
-  return `its files are no longer kept (SLIPWAY_RELEASES_KEPT)${advice}.`;
+  return `its files are no longer kept (SLIPWAY_RELEASES_KEPT)${adviceOf(release)}.`;
+}
+
+function adviceOf({ commit_sha: commit }: ReleaseRow): string {
+  return commit === null ? "" : `; build its commit ${commit} instead`;
 }
 
 function changedMeanwhile(): Fault {

@@ -11,7 +11,7 @@ import { Builds } from "./builds.ts";
 import { Credentials } from "./credentials.ts";
 import type { WhyNever } from "./hardware-fields.ts";
 import { ProjectList } from "./project-list.ts";
-import { Releases } from "./releases.ts";
+import { Releases, type IsThere } from "./releases.ts";
 import { RollOuts } from "./roll-outs.ts";
 import { Secrets } from "./secrets.ts";
 import { SettingsChanges } from "./settings-changes.ts";
@@ -30,6 +30,8 @@ export function useCases(options: {
   readonly providers: readonly string[];
   /** By default, there is everything. */
   readonly whyNever?: WhyNever;
+  /** By default, nothing that was built was removed. */
+  readonly isThere?: IsThere;
   /** Called after the commit of a change of settings. */
   readonly refreshRoute?: (appId: AppId) => Promise<void>;
   /** Called after the commit with each person whose projects have changed. */
@@ -38,13 +40,17 @@ export function useCases(options: {
   readonly onDeleted?: () => void;
 }) {
   const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
-  const { whyNever = () => null, refreshRoute = () => Promise.resolve() } = options;
+  const {
+    whyNever = () => null,
+    refreshRoute = () => Promise.resolve(),
+    isThere = () => Promise.resolve(true),
+  } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers, whyNever }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
     settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever, refreshRoute }),
     builds: new Builds({ db, receiver }),
-    releases: new Releases({ db, builds: receiver }),
+    releases: new Releases({ db, builds: receiver, isThere }),
     rollOuts: new RollOuts({ db, clock }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),

@@ -108,7 +108,7 @@ function isRefused(error: Error): boolean {
 }
 
 function nothingListens(address: Address): string {
-  return `Nothing listens on ${placeOf(address)}: the app must listen on the port in its settings (port).`;
+  return `Nothing listens on ${placeOf(address)}: the app must listen on the port in its settings (port), or, if that is 0, on the one in its variable PORT.`;
 }
 
 function placeOf(address: Address): string {

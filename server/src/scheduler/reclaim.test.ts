@@ -115,9 +115,16 @@ test("whoever waits gets enough if interruptible replicas of others could give i
   );
 });
 
-test("once those chosen are ending, nobody else is chosen for the same line", () => {
+/** Of apps that want the same: different wishes may fill the pools in another way once there is more room. */
+const waitingForTheSame: fc.Arbitrary<ProtectedWish[]> = fc
+  .record({ request, apps: fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 4 }) })
+  .map(({ request: wanted, apps }) =>
+    apps.map((app) => ({ appId: `app-${app}` as AppId, wish: [{ ...wanted, tier: "protected" }] })),
+  );
+
+test("once those chosen are ending, nobody else is chosen for a line of equal wishes", () => {
   fc.assert(
-    fc.property(replicas, waiting, (having, wanted) => {
+    fc.property(replicas, waitingForTheSame, (having, wanted) => {
       const going = chooseReclaimed({ pools, replicas: having, waiting: wanted });
       const after = having.map((one) => ({ ...one, isDraining: one.isDraining || going.includes(one.replicaId) }));
       assert.deepEqual(chooseReclaimed({ pools, replicas: after, waiting: wanted }), []);

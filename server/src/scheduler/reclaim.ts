@@ -1,5 +1,6 @@
 // Which interruptible replicas make way for protected ones that no pool has enough for: pure. It takes none that is protected, no
-// more than are needed once those that are ending have gone, and those whose end disturbs the fewest calls.
+// more than are needed once those that are ending have gone, and those whose end disturbs the fewest calls. Where different wishes
+// wait, pools may be filled in another way once there is more room; then one more can make way.
 import { choosePool, freeOf, type PoolWish } from "#drivers/pools/choose-pool.ts";
 import type { Pool, PoolClaim } from "#drivers/pools/pool.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
@@ -39,8 +40,11 @@ export function chooseReclaimed(given: {
   /** Apps that get nothing now: their own replicas do not make way for them, nor for others in their stead. */
   const apps = new Set<AppId>();
   for (const { appId, wish } of waiting) {
-    const fit = (left: readonly ClaimingReplica[]): PoolClaim | null =>
+    const fitAmong = (left: readonly ClaimingReplica[]): PoolClaim | null =>
       choosePool(freeOf(pools, [...left.map(({ claim }) => claim), ...settled]), wish, unsettled);
+    // What fits beside those that are still ending starts there now, and is in nobody's way later.
+    const now = fitAmong(replicas);
+    const fit = (left: readonly ClaimingReplica[]): PoolClaim | null => now ?? fitAmong(left);
     const candidates = staying.filter(
       (one) => one.claim.tier !== "protected" && !one.isTrial && one.appId !== appId && !apps.has(one.appId),
     );

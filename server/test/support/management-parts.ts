@@ -6,6 +6,7 @@ import { TokenCheck } from "#accounts/token-check.ts";
 import { TokenUseCases } from "#accounts/token-use-cases.ts";
 import { Authenticator } from "#accounts/authenticator.ts";
 import { TokenUses } from "#accounts/token-uses.ts";
+import type { IsThere } from "#apps/releases.ts";
 import { useCases } from "#apps/use-cases.ts";
 import { AuditChain } from "#audit/chain/audit-chain.ts";
 import { AuditLog } from "#audit/audit-log.ts";
@@ -49,6 +50,8 @@ export type ManagementOptions = {
   /** Overrides for runs. */
   readonly runs?: Partial<RunUseCasesOptions>;
   readonly plans?: Plans;
+  /** By default, nothing that was built was removed. */
+  readonly isThere?: IsThere;
   readonly postMail?: (mail: Mail) => void;
   /** Bad tokens allowed per address and minute; unlimited by default. */
   readonly failedTokensPerMinute?: number;
@@ -113,7 +116,8 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     { receiveBuild, receiveSettings, rebuild, requestCancel, endPushes },
     { plans: planUseCases, refusal: () => null },
   );
-  const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged });
+  const { isThere = () => Promise.resolve(true) } = options;
+  const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged, isThere });
   const ignore = (): void => undefined;
   const runSettings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, onCancelled: ignore };
   const retentionOf = (): number => 365;

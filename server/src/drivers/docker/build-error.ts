@@ -99,7 +99,7 @@ function lastLine(output: string): string {
 
 /** The cause stands last. */
 function shownEnd(text: string): string {
-  return text.length > shownMax ? `…${text.slice(-shownMax)}` : text;
+  return text.length > shownMax ? `…${text.slice(-shownMax).replace(/^\S*\s/, "")}` : text;
 }
 
 function shown(text: string): string {

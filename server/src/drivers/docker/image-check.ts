@@ -43,11 +43,16 @@ export async function checkImage(
   log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} Mb`);
   const exposed = Object.keys(config.ExposedPorts ?? {});
   const ports = exposed.flatMap((one) => (one.endsWith("/tcp") ? [Number.parseInt(one, 10)] : []));
-  if (plan.dockerfilePath === null || ports.length === 0) return null;
-  const isOnly = ports.length === 1;
-  const said = `The image exposes port ${ports.join(", ")}. The app is called at its setting port${isOnly ? "; port 0 means the exposed one" : ""}.`;
-  log("code", "platform", said);
-  return isOnly ? (ports[0] ?? null) : null;
+  if (plan.dockerfilePath === null) return null;
+  const [only = null] = ports.length === 1 ? ports : [];
+  const exposes = ports.length === 0 ? "no port" : `port ${ports.join(", ")}`;
+  const ifZero = only === null ? "the one in its variable PORT" : "the exposed one";
+  log(
+    "code",
+    "platform",
+    `The image exposes ${exposes}. The app is called at its setting port; port 0 means ${ifZero}.`,
+  );
+  return only;
 }
 
 function checkVolumes(volumes: readonly string[]): void {

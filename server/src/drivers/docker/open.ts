@@ -136,8 +136,9 @@ function codeOf(error: unknown): string {
 async function connect(host: string): Promise<Engine> {
   const socketPath = socketForm.exec(host)?.[1];
   if (socketPath === undefined) {
+    const meant = host.startsWith("/") ? `unix://${host}` : "unix:///path/of/its/socket";
     throw new CannotStart(
-      `SLIPWAY_DOCKER_HOST is ${host}, but replicas share folders with the platform: use an engine of this machine, unix:///path/of/its/socket.`,
+      `SLIPWAY_DOCKER_HOST is ${host}, but must be the socket of an engine of this machine, ${meant}: replicas share folders with the platform.`,
     );
   }
   return connectEngine(socketPath).catch((error: unknown) => {
