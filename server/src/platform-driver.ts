@@ -40,6 +40,10 @@ export function whyNeverHere(
 }
 
 /** True when what was built is there; also while the backend does not answer: a start waits for it. */
-export function isThereHere(builder: Builder, artifact: Artifact): Promise<boolean> {
-  return builder.isThere(artifact, { signal: AbortSignal.timeout(lookMs) }).catch(() => true);
+export async function isThereHere(builder: Builder, artifact: Artifact): Promise<boolean> {
+  try {
+    return await builder.isThere(artifact, { signal: AbortSignal.timeout(lookMs) });
+  } catch {
+    return true;
+  }
 }

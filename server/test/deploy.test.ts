@@ -358,10 +358,14 @@ test("a rebuild of a build whose stored settings cannot be read fails with the f
   assert.match(row.reason ?? "", /stored settings cannot be read: memory is "much"/);
 });
 
-test("too many unfinished builds of one app are refused", async (t) => {
+test("builds of one app wait for each other and say so, and too many are refused", async (t) => {
   const { db } = await open(t);
   const app = await createApp(db);
-  for (let index = 0; index < 50; index++) await requestBuild(db, app);
+  const first = await requestBuild(db, app);
+  for (let index = 1; index < 50; index++) await requestBuild(db, app);
+  const rows = await db.selectFrom("builds").select("reason").orderBy("number").execute();
+  const waits = `It waits until build 1 has ended; DELETE …/builds/${first.buildId} cancels that one.`;
+  assert.deepEqual([...new Set(rows.map(({ reason }) => reason))], [null, waits]);
   await assert.rejects(
     requestBuild(db, app),
     (error: unknown) => error instanceof Fault && error.code === "rate_limited",

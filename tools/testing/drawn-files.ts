@@ -26,11 +26,39 @@ const groups: readonly Group[] = [
     what: "containers",
     max: 2,
     names: [
-      ...["docker-build-limits", "docker-build-network", "docker-builds-apart", "docker-examples", "docker-kills"],
-      ...["docker-runtimes", "drivers-docker", "hostile-container"],
+      ...["docker-build-limits", "docker-build-network", "docker-builds-apart", "docker-examples", "docker-images"],
+      ...["docker-kills", "docker-outage", "docker-runtimes", "drivers-docker", "drivers-docker-conformance"],
+      ...["hostile-container", "storage-drivers"],
     ],
   },
-  { what: "browsers", max: 2, names: ["hostile-browser", "pages", "pages-account"] },
+  { what: "browsers", max: 1, names: ["hostile-browser", "pages", "pages-account"] },
+  { what: "networks of apps", max: 1, names: ["egress", "egress-platform", "hostile-app"] },
+  {
+    what: "whole platforms",
+    max: 4,
+    names: [
+      ...[
+        "app-deletion",
+        "audit-log-keeping",
+        "audit-walk",
+        "deploy-survival",
+        "deployments",
+        "driver-choice",
+        "examples",
+      ],
+      ...[
+        "field-effects",
+        "gpus",
+        "guide-compute",
+        "log-sockets",
+        "metrics",
+        "pushes",
+        "reclaimed-runs",
+        "replica-use",
+      ],
+      ...["restart", "scheduler-pools", "upgrade-data-folder", "usage-platform", "web-apps"],
+    ],
+  },
 ];
 
 /** The path of each file of each group. */

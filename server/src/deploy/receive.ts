@@ -188,12 +188,12 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
     const isArtifactKept = given.keepsArtifact === true;
     await endBuilds(tx, { appId, cause, states: ["pending"], reason, isArtifactKept });
   }
-  await checkUnfinished(tx, appId);
+  const reason = await reasonToWait(tx, appId);
   const buildId = newBuildId();
   await tx
     .insertInto("builds")
     .values({
-      ...{ id: buildId, project_id: projectId, app_id: appId, number, cause, status: "pending" },
+      ...{ id: buildId, project_id: projectId, app_id: appId, number, cause, status: "pending", reason },
       request: toJson(given.request as object),
       config_toml: given.configToml,
       settings: given.settings === null ? null : toJson(given.settings),
@@ -210,17 +210,24 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
   return { buildId, number, status: "pending" };
 }
 
-async function checkUnfinished(tx: Tx, appId: AppId): Promise<void> {
-  const { unfinished } = await tx
+/** What a build of the app waits for, if others are unfinished: builds of one app run one after the other. */
+async function reasonToWait(tx: Tx, appId: AppId): Promise<string | null> {
+  const unfinished = await tx
     .selectFrom("builds")
-    .select((build) => build.fn.countAll<number>().as("unfinished"))
+    .select(["id", "number"])
     .where("app_id", "=", appId)
     .where("ended_at", "is", null)
-    .executeTakeFirstOrThrow();
-  if (unfinished < unfinishedMax) return;
+    .orderBy("number")
+    .execute();
+  const [first] = unfinished;
+  if (unfinished.length < unfinishedMax) {
+    return first === undefined
+      ? null
+      : `It waits until build ${first.number} has ended; DELETE …/builds/${first.id} cancels that one.`;
+  }
   throw new Fault(
     "rate_limited",
-    `The app already has ${unfinished} unfinished builds; wait for one to end, or cancel some.`,
+    `The app already has ${unfinished.length} unfinished builds; wait for one to end, or cancel some.`,
     { retryAfterSeconds: 30 },
   );
 }

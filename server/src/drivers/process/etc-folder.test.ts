@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { temporaryFolder } from "#test/support/folder.ts";
@@ -28,4 +29,11 @@ test("a copy that is made while the folder is written anew meets no file that go
   });
   assert.deepEqual(await ended, [0, null], failed);
   assert.equal(copied, "copied\n".repeat(50));
+  const hosts = join(etc, "hosts");
+  const { ino } = statSync(hosts);
+  writeEtc(etc, sandbox, { isBuild: false });
+  assert.equal(statSync(hosts).ino, ino, "the same is not written again");
+  writeFileSync(hosts, "other\n");
+  writeEtc(etc, sandbox, { isBuild: false });
+  assert.match(readFileSync(hosts, "utf8"), /^127\.0\.0\.1 localhost/);
 });

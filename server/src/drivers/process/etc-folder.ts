@@ -7,8 +7,10 @@ import {
   lstatSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   renameSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -62,10 +64,11 @@ export function writeEtc(dir: string, sandbox: Namespaces, { isBuild }: { readon
   const network = ownNetwork(sandbox);
   mkdirSync(dir, { recursive: true });
   for (const folder of sandbox.etcFolders) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
-  /** At once, and not by way of a file in the folder: somebody may be copying it. */
+  /** Only what is different: somebody may be copying the folder, and a copy of a file that is replaced meanwhile fails. */
   const replace: Replace = (to, write) => {
     const made = `${dir}.new`;
     write(made);
+    if (existsSync(to) && readFileSync(made).equals(readFileSync(to))) return rmSync(made);
     chmodSync(made, 0o644);
     renameSync(made, to);
   };

@@ -130,7 +130,9 @@ export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCo
 export function baseScript(sandbox: Sandbox, base: SandboxBase, network: string | null): string {
   if (sandbox.kind === "none") return limits;
   const root = shellQuoted(base.stagingDir);
-  const etc = `cp -a ${shellQuoted(base.etcDir)} ${shellQuoted(etcOf(base))}`;
+  const [from, to] = [shellQuoted(base.etcDir), shellQuoted(etcOf(base))];
+  // A file that is replaced meanwhile, because the machine's /etc has changed, makes the copy fail.
+  const etc = `{ cp -a ${from} ${to} 2>/dev/null || cp -a ${from}/. ${to}; }`;
   const mount = `mount -t tmpfs -o ${stagingOptions} tmpfs ${root} && ${etc} && ${mountAll(base, baseTable(base, sandbox))}`;
   return `${network ?? ""}umask 022\n${processLimit}${limits}{ ${mount}; } || exit ${sandboxFailedCode}\n`;
 }
