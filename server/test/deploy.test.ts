@@ -364,7 +364,7 @@ test("builds of one app wait for each other and say so, and too many are refused
   const first = await requestBuild(db, app);
   for (let index = 1; index < 50; index++) await requestBuild(db, app);
   const rows = await db.selectFrom("builds").select("reason").orderBy("number").execute();
-  const waits = `It waits until build 1 has ended; DELETE …/builds/${first.buildId} cancels that one.`;
+  const waits = `It waits until build 1 (${first.buildId}) has ended; DELETE …/builds/{build_id} cancels that one.`;
   assert.deepEqual([...new Set(rows.map(({ reason }) => reason))], [null, waits]);
   await assert.rejects(
     requestBuild(db, app),

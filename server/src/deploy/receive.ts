@@ -223,7 +223,7 @@ async function reasonToWait(tx: Tx, appId: AppId): Promise<string | null> {
   if (unfinished.length < unfinishedMax) {
     return first === undefined
       ? null
-      : `It waits until build ${first.number} has ended; DELETE …/builds/${first.id} cancels that one.`;
+      : `It waits until build ${first.number} (${first.id}) has ended; DELETE …/builds/{build_id} cancels that one.`;
   }
   throw new Fault(
     "rate_limited",
