@@ -64,7 +64,7 @@ export const appDetail = z.strictObject({
   responseGracePeriodSeconds: z.string(),
   runtime: z.string(),
   disableAuth: z.boolean(),
-  gitRepo: z.string(),
+  gitRepo: z.string().nullable(),
   gitBranch: z.string(),
   gitPath: z.string(),
   internalEndpoint: z.url(),

@@ -28,7 +28,7 @@ export const appFields = {
     form: /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\/(?!\.{1,2}$)(?!.*\.git$)[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}$/,
     allowed: 'a repository of the form owner/repo, without a host and without ".git"',
     default: null,
-    isRequired: true,
+    defaultAbout: "none: files are uploaded",
     about: "Repository to deploy from, in the form owner/repo.",
   },
   name: {

@@ -20,7 +20,7 @@ const requestOnly = ["config_toml", "dockerAuth"] as const;
 export type SettingName = Exclude<FieldName, (typeof requestOnly)[number]>;
 
 /** Null in the table, because it is required or because other settings decide the default. */
-type NeverNull = "name" | "gitRepo" | "replicaConcurrency" | "loadBalancingAlgorithm";
+type NeverNull = "name" | "replicaConcurrency" | "loadBalancingAlgorithm";
 
 type Setting<Name extends SettingName> =
   | FieldValue<Name>

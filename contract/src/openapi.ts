@@ -49,7 +49,7 @@ function operation(id: string, route: Route): Json {
     description: [route.about, ...accessNotes(route)].join("\n\n"),
     ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
     parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {})],
-    ...(route.takesBytes === true
+    ...(route.takesBytes === true || route.takesStream === true
       ? { requestBody: { required: true, content: { "*/*": { schema: { type: "string", format: "binary" } } } } }
       : {}),
     ...(route.body === undefined ? {} : { requestBody: requestBody(route.body, route.takesForm === true) }),

@@ -32,6 +32,8 @@ export type Route = {
   readonly takesForm?: true;
   /** The body is bytes of any content type, at most 25 MB, which the handler reads itself. */
   readonly takesBytes?: true;
+  /** The body is bytes of any content type and any length, which the handler reads as they arrive. */
+  readonly takesStream?: true;
   /** 302: the answer is a redirect without a body. */
   readonly status: 200 | 201 | 302;
   readonly answer: z.ZodType;

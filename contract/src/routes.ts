@@ -18,6 +18,7 @@ import { paths, type Route } from "./route.ts";
 import { rollOutRoutes } from "./roll-out-routes.ts";
 import { runRoutes } from "./run-routes.ts";
 import { tokenRoutes } from "./token-routes.ts";
+import { uploadRoutes } from "./upload-routes.ts";
 import { usageRoutes } from "./usage-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
@@ -38,6 +39,7 @@ export const routes = {
     status: 201,
     answer: answers.createdApp,
   },
+  ...uploadRoutes,
   listApps: {
     method: "GET",
     path: `${project}/apps`,

@@ -62,7 +62,7 @@ export function readConfig(environment: Environment) {
     gitUrl: parseGitUrl(text("SLIPWAY_GIT_URL") ?? ""),
     gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
     gitPollSeconds: integer("SLIPWAY_GIT_POLL_SECONDS"),
-    gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1_000_000,
+    ...{ gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1e6, uploadSizeBytes: integer("SLIPWAY_UPLOAD_SIZE_MB") * 1e6 },
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
     buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
     releasesKept: integer("SLIPWAY_RELEASES_KEPT"),
@@ -148,6 +148,8 @@ export function dataPaths(dataDir: string) {
     postgresDir: join(dataDir, "postgres"),
     /** Clones while a build runs. */
     sourcesDir: join(dataDir, "sources"),
+    /** Zips of deployments by upload. */
+    uploadsDir: join(dataDir, "uploads"),
     /** Artifacts and caches of the process driver. */
     buildsDir: join(dataDir, "builds"),
     replicasDir: join(dataDir, "replicas"),

@@ -22,7 +22,7 @@ export async function releaseReserve(dataDir: string): Promise<void> {
 
 /** Instructions for the operator: which disk, how much is free, what uses it, and what may be deleted. */
 export async function fullDiskText(dataDir: string, error: unknown): Promise<string> {
-  const { buildsDir, replicasDir, storageDir, sourcesDir, postgresDir } = dataPaths(dataDir);
+  const { buildsDir, replicasDir, storageDir, sourcesDir, uploadsDir, postgresDir } = dataPaths(dataDir);
   const { freeBytes, totalBytes, freeFiles } = await diskSpace(dataDir);
   const said = error instanceof Error ? error.message : String(error);
   const disk = `The disk of the data folder ${dataDir} (mounted on ${mountOf(dataDir)})`;
@@ -32,7 +32,7 @@ export async function fullDiskText(dataDir: string, error: unknown): Promise<str
   const cache = join(buildsDir, "cache");
   const safe = [join(cache, "downloads"), join(cache, "tools"), sourcesDir];
   // A nested folder comes before its parent, whose size then covers only the rest.
-  const folders = [...safe, join(cache, "environments"), buildsDir, replicasDir, storageDir, postgresDir];
+  const folders = [...safe, join(cache, "environments"), buildsDir, replicasDir, storageDir, uploadsDir, postgresDir];
   const bytesOf = (usage: DiskUsage | null): number => usage?.bytes ?? Number.MAX_SAFE_INTEGER;
   const measured = await measure(folders, { isUserOwned: false, signal: new AbortController().signal });
   const sizes = [...measured].sort(([, a], [, b]) => bytesOf(b) - bytesOf(a));

@@ -11,8 +11,8 @@ import type { IsThere } from "#apps/releases.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
-import { openBuilds } from "#deploy/open.ts";
-import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import { openBuilds, openUploads } from "#deploy/open.ts";
+import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
 import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -86,7 +86,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { tokens, personChanged, ...tokenParts } = openTokens(settings, { ...foundation, keys, people: people.lookup });
   const membership = openMembership(foundation, { people, personChanged });
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
-  const receiver = receiverOver({ receiveBuild, receiveSettings, rebuild, requestCancel, endPushes });
+  const receiver = receiverOver({ receiveBuild, receiveUpload, receiveSettings, rebuild, requestCancel, endPushes });
   const whyNever: WhyNever = (...wanted) => whyNeverHere(driver, ...wanted);
   const isThere: IsThere = (artifact) => isThereHere(builder, artifact);
   const ofApps = { receiver, personChanged, onRemoved: () => queue.noteUnused(), whyNever, isThere };
@@ -115,8 +115,9 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const health = new Health({ db, clock, storeRefusal });
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
   const hardware: ApiParts["hardware"] = () => hardwareOf(driver.placement.pools, billing.priceOf);
+  const uploads = openUploads(settings, { ...foundation, disk });
   const port = await openApi(config, {
-    ...{ ...apiParts, ...calls, health, hardware, reached, lifecycle, log },
+    ...{ ...apiParts, uploads, ...calls, health, hardware, reached, lifecycle, log },
     runs: calls.runUseCases,
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,
@@ -129,13 +130,11 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { baseUrl } = reached.urls;
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, baseUrl, clock, log });
 
-  const queue = openBuilds(settings, {
+  const queue = await openBuilds(settings, {
     ...{ ...foundation, driver, builder, buildLogs: logs.buildLogs, credentials: useCases.credentials },
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),
   });
-  await queue.start();
-  lifecycle.onClose("builds", () => queue.stop());
   await pushes.start();
   startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf, mailOwners: membership.mailOwners });
   removal.start();

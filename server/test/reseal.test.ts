@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { useCases } from "#apps/use-cases.ts";
-import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
 import type { AppId } from "#lib/ids.ts";
 import { Sealer } from "#lib/seal.ts";
 import { callSecretContext } from "#runs/settlement.ts";
@@ -46,7 +46,7 @@ test("after a start with a new key everything opens with that key alone", async 
     ["four", "four"],
   );
 
-  const receiver = { receiveBuild, receiveSettings, rebuild, requestCancel, endPushes };
+  const receiver = { receiveBuild, receiveUpload, receiveSettings, rebuild, requestCancel, endPushes };
   const cases = useCases({ db: api.db, sealer: only, receiver, providers: [], personChanged: () => undefined });
   const environment = await cases.secrets.environmentOf(created.body.appId);
   const values = Object.entries(environment).map(([name, value]) => [name, value.reveal()]);

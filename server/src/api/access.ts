@@ -1,13 +1,14 @@
 // Authenticates and authorizes a request: the bearer token, the project in the path, the permission of the route.
 import type { FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
+import type { Permission } from "@slipway/contract/words.ts";
 import type { Caller } from "#accounts/caller.ts";
 import { allows, belongsTo } from "#accounts/permissions.ts";
 import type { Authentication } from "#accounts/authenticator.ts";
 import type { ProjectList } from "#apps/project-list.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import { projectIdForm, type ProjectId } from "#lib/ids.ts";
-import { pathPart } from "./call.ts";
+import { pathPart, type ApiCall } from "./call.ts";
 
 /** The part of `Authenticator` that the API uses. */
 export type ApiAuthenticator = { check(token: string, address: string): Promise<Authentication> };
@@ -48,6 +49,12 @@ export async function authorize(
       : `not allow this: it lacks the permission ${route.access}`;
   const who = caller.kind === "person" ? `The session of "${caller.email}"` : `The token "${caller.name}"`;
   throw new Fault("forbidden", `${who} ${kind} does ${right}.`.replace(/ +/g, " "));
+}
+
+/** For what a route does only sometimes. Throws `Fault("forbidden")` unless the caller has the permission in the project. */
+export function requirePermission({ caller, request }: ApiCall, permission: Permission): void {
+  if (caller !== null && allows(caller, permission, pathPart(request, "project_id") ?? null)) return;
+  throw new Fault("forbidden", `The caller may not do this: it lacks the permission ${permission}.`);
 }
 
 function mayUse(caller: Caller, { access }: Route, projectId: string | null): boolean {

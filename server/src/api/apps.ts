@@ -1,7 +1,7 @@
 // Apps and their replicas.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
-import { appStatusOf, type AppDetail } from "#apps/app.ts";
+import { appStatusOf, type AppDetail, type CreatedApp } from "#apps/app.ts";
 import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
 import { must } from "#lib/assert.ts";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
@@ -21,17 +21,7 @@ export function appHandlers(parts: HandlerParts) {
       const checked = apps.check(call.body);
       limit.take(projectId);
       const created = await apps.create({ projectId, checked, by: call.by });
-      const place = { ...created, projectId };
-      return {
-        appId: created.appId,
-        appUrl: appPage(urls(), place),
-        buildId: created.buildId,
-        dashboardUrl: buildPage(urls(), place),
-        internalEndpoint: appEndpoint(urls(), projectId, created.appName),
-        logUrl: buildLogUrl(urls(), place),
-        projectId,
-        status: created.status,
-      } satisfies z.infer<typeof answers.createdApp>;
+      return showCreated(projectId, created, urls());
     },
     async listApps(call) {
       return (await apps.list(projectOf(call))).map((app) => ({ ...showApp(app), waitReason: waitReason(app.id) }));
@@ -77,6 +67,21 @@ function showApp(app: AppWithState): Omit<z.infer<typeof answers.appList>[number
     updatedAt: app.updated_at.toISOString(),
     autoDeployPausedAt: app.auto_deploy_paused_at?.toISOString() ?? null,
     autoDeployPausedReason: app.auto_deploy_paused_reason,
+  };
+}
+
+/** The answer of create app. */
+export function showCreated(projectId: ProjectId, created: CreatedApp, urls: Urls): z.infer<typeof answers.createdApp> {
+  const place = { ...created, projectId };
+  return {
+    appId: created.appId,
+    appUrl: appPage(urls, place),
+    buildId: created.buildId,
+    dashboardUrl: buildPage(urls, place),
+    internalEndpoint: appEndpoint(urls, projectId, created.appName),
+    logUrl: buildLogUrl(urls, place),
+    projectId,
+    status: created.status,
   };
 }
 

@@ -1,5 +1,6 @@
 // One call of the management API as its handler sees it: validated ids, the caller, parameters and bodies read by rows of the
 // contract's tables with the same wording for every refusal, and pages of lists.
+import { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { allowedText, fieldSchema, type Field } from "@slipway/contract/field.ts";
 import type { Route } from "@slipway/contract/route.ts";
@@ -103,6 +104,11 @@ export function readQuery(fields: Fields, query: Readonly<Record<string, unknown
     const given = Object.hasOwn(query, name) ? query[name] : undefined;
     return given === "" ? undefined : fromText(field, given);
   });
+}
+
+/** The body of a route that takes a stream. */
+export function streamOf({ request }: ApiCall): Readable {
+  return request.body instanceof Readable ? request.body : Readable.from([]);
 }
 
 /** The fields of the call's body, which may be missing when none is required. Throws `Fault("malformed" | "invalid")`. */

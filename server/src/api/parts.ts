@@ -13,6 +13,7 @@ import type { CouponUseCases } from "#billing/coupons/coupon-use-cases.ts";
 import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
 import type { StatementQueries } from "#billing/statements/statement-queries.ts";
 import type { UsageQueries } from "#billing/usage/usage-queries.ts";
+import type { Uploads } from "#deploy/uploads.ts";
 import type { Conditions } from "#deploy/worse.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId } from "#lib/ids.ts";
@@ -39,6 +40,7 @@ export type ApiParts = {
   readonly tokenUseCases: TokenUseCases;
   readonly keyUseCases: SigningKeyUseCases;
   readonly keys: Pick<SigningKeys, "jwks">;
+  readonly uploads: Pick<Uploads, "progress" | "receive">;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
   readonly appLogs: Pick<AppLogs, "page" | "follow" | "lastId">;
   readonly runs: RunUseCases;

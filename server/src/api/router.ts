@@ -50,12 +50,15 @@ export function addRoutes(
 
 /** Routes that take bytes are in a scope of their own, whose parsers leave bodies as they are. */
 function addRoute(api: FastifyInstance, route: Route, handle: Handler, parts: HandlerParts): void {
-  if (route.takesBytes !== true) return addPlainRoute(api, route, handle, parts);
+  if (route.takesBytes !== true && route.takesStream !== true) return addPlainRoute(api, route, handle, parts);
   void api.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: bytesMax }, (_request, body, parsed) =>
-      parsed(null, body),
-    );
+    if (route.takesStream === true) scope.addContentTypeParser("*", (_request, body, parsed) => parsed(null, body));
+    else {
+      scope.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: bytesMax }, (_request, body, parsed) =>
+        parsed(null, body),
+      );
+    }
     addPlainRoute(scope, route, handle, parts);
     done();
   });

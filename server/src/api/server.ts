@@ -38,6 +38,7 @@ import { secretHandlers } from "./secrets.ts";
 import { serviceAccountHandlers } from "./service-accounts.ts";
 import { settingsHandlers } from "./settings.ts";
 import { statementHandlers } from "./statements.ts";
+import { uploadHandlers } from "./uploads.ts";
 import { usageHandlers } from "./usage.ts";
 import { webhookHandlers } from "./webhooks.ts";
 import type { ApiParts, HandlerParts } from "./parts.ts";
@@ -65,6 +66,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...projectHandlers(all),
     ...memberHandlers(all),
     ...invitationHandlers(all),
+    ...uploadHandlers(all),
     ...buildHandlers(all),
     ...releaseHandlers(all),
     ...logHandlers(all),

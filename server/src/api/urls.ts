@@ -37,6 +37,11 @@ export function gitHookUrl(urls: Urls, address: string): string {
   return `${urls.baseUrl}/v2/git-hooks/${address}`;
 }
 
+/** Takes the files of a deployment. Anyone with this address can send them. */
+export function uploadUrl(urls: Urls, key: Secret): string {
+  return `${urls.baseUrl}/v2/uploads/${key.reveal()}`;
+}
+
 /** The page to accept an invitation. Anyone with this address can accept it. */
 export function invitationPage(urls: Urls, secret: Secret): string {
   return `${urls.dashboardUrl}/invitations/${secret.reveal()}`;

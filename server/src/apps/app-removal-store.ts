@@ -115,6 +115,7 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
       "builds",
       sql`${ofApp} and ended_at is not null and is_metered and not ${hasAny("replicas")} and not ${hasAny("releases")}`,
     ),
+    rows("uploads", sql`${ofApp} and not ${hasAny("builds")}`),
   ];
 }
 
@@ -125,7 +126,7 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
 export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
   const ofApp = sql`app_id = ${id}`;
   const isLeft = sql`exists (select from builds where ${ofApp}) or exists (select from runs where ${ofApp})
-    or exists (select from releases where ${ofApp}) or exists (select from replicas where ${ofApp})
+    or exists (select from uploads where ${ofApp}) or exists (select from releases where ${ofApp}) or exists (select from replicas where ${ofApp})
     or exists (select from webhook_deliveries where project_id = apps.project_id and ${ofApp})`;
   await sql`delete from apps where id = ${id} and removed_at is not null and not (${isLeft})`.execute(db);
   return await changeOne(db)`

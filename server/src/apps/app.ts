@@ -1,5 +1,7 @@
 // Creates and reads apps. A create writes the app, its first build and the audit row in one transaction.
 import { buildAgain, changeField } from "@slipway/contract/advice.ts";
+import { appFields } from "@slipway/contract/app-fields.ts";
+import { allowedText } from "@slipway/contract/field.ts";
 import { Fault } from "#lib/fault.ts";
 import { appIdOf, appNameForm, freeAppId, shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
 import type { By } from "#audit/record.ts";
@@ -48,6 +50,9 @@ export class Apps {
   check(body: unknown): { readonly request: CreateRequest; readonly name: string } {
     const request = readCreateRequest(body);
     const { fields, configToml } = request;
+    if (fields["gitRepo"] === undefined) {
+      throw new Fault("invalid", `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`);
+    }
     const resolved = resolveSettings({ body: fields, configToml, providers: this.#options.providers });
     const refusal = this.#options.whyNever(givenHardware(resolved), "creator");
     if (refusal !== null) throw new Fault("invalid", refusal);
@@ -78,7 +83,7 @@ export class Apps {
       }
       const build = { projectId, appId, cause: "create", by: by.actor } as const;
       const { buildId, status } = await this.#options.builds.receiveBuild(tx, build);
-      await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: changesOf(request) });
+      await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: requestChanges(request) });
       await notify(tx, "apps", appId);
       return { appId: shownAppId(appId), appName: name, buildId, status };
     });
@@ -142,7 +147,8 @@ export function appStatusOf(row: store.AppWithState): "ACTIVE" | "PENDING" | "BU
   return row.latest_status === "building" || row.latest_status === "initializing" ? "BUILDING" : "FAILED";
 }
 
-function changesOf(request: CreateRequest): Record<string, { new: unknown }> {
+/** For the audit log: what a request sets. */
+export function requestChanges(request: CreateRequest): Record<string, { new: unknown }> {
   const { fields, configToml, dockerAuth } = request;
   const extra = {
     ...(configToml === null ? {} : { config_toml: configToml }),

@@ -17,6 +17,8 @@ export type NewBuild = {
   readonly commit?: string | undefined;
   /** Instead of the app's own branch, which does not change. */
   readonly branch?: string | undefined;
+  /** Its files are those of this upload, instead of a commit. */
+  readonly upload?: string | undefined;
   /** Of the commit, when they are known before it is fetched. */
   readonly message?: string | undefined;
   readonly author?: string | undefined;
@@ -34,11 +36,26 @@ export type NewSettings = {
   readonly settings: ReleaseSettings;
 };
 
+/** A build whose files are still to be uploaded. */
+export type NewUpload = {
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly cause: "create" | "deploy";
+  readonly by: Actor;
+  /** The settings that count for it. */
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly configToml: string | null;
+  /** SHA-256 of the key in the address that takes the files. */
+  readonly keyHash: Buffer;
+};
+
 export type ReceivedBuild = { readonly buildId: BuildId; readonly number: number; readonly status: Status };
 
 /** Adds and cancels builds within the caller's transaction; `deploy/receive.ts` implements it. */
 export interface BuildReceiver {
   receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild>;
+  /** Adds a build that begins when its files have arrived; it ends those of the app that still wait for theirs. */
+  receiveUpload(tx: Tx, upload: NewUpload): Promise<ReceivedBuild & { readonly uploadId: string }>;
   /** Tries the settings with the artifact that takes the calls, and gives them the calls, after the builds before. */
   receiveSettings(tx: Tx, settings: NewSettings): Promise<ReceivedBuild & { readonly releaseNumber: number }>;
   /** Repeats a build with its commit and its settings. */

@@ -54,7 +54,8 @@ export function readChangeRequest(body: unknown): ChangeRequest {
   };
 }
 
-function isObject(body: unknown): body is Readonly<Record<string, unknown>> {
+/** A JSON object. */
+export function isObject(body: unknown): body is Readonly<Record<string, unknown>> {
   return typeof body === "object" && body !== null && !Array.isArray(body);
 }
 

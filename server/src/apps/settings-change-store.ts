@@ -11,6 +11,7 @@ export type ChangeableApp = Pick<ChangeInput, "name" | "request" | "configToml" 
   readonly release: {
     readonly id: ReleaseId;
     readonly commit_sha: string | null;
+    readonly upload_id: string | null;
     readonly settings: unknown;
     readonly origins: unknown;
     readonly base_settings: unknown;
@@ -35,21 +36,23 @@ export async function readChangeable(
   const row = await db
     .selectFrom("apps")
     .leftJoin("releases", (join) => join.on("releases.id", "=", newestServed))
+    .leftJoin("builds as maker", "maker.id", "releases.build_id")
     .select(["apps.name", "apps.request", "apps.config_toml", "apps.docker_auth_sealed", "releases.id"])
     .select(["releases.commit_sha", "releases.settings", "releases.origins", "releases.base_settings"])
+    .select("maker.upload_id")
     .select(sql<boolean>`exists (select from builds where app_id = apps.id and ended_at is null)`.as("is_building"))
     .where("apps.id", "=", appId)
     .where("apps.project_id", "=", projectId)
     .where("apps.deleting_at", "is", null)
     .executeTakeFirst();
   if (row === undefined) return undefined;
-  const { id, commit_sha, settings, origins, base_settings } = row;
+  const { id, commit_sha, upload_id, settings, origins, base_settings } = row;
   return {
     name: row.name,
     request: row.request as Readonly<Record<string, unknown>>,
     configToml: row.config_toml,
     dockerAuthSealed: row.docker_auth_sealed,
-    release: id === null ? null : { id, commit_sha, settings, origins, base_settings },
+    release: id === null ? null : { id, commit_sha, upload_id, settings, origins, base_settings },
     isBuilding: row.is_building,
   };
 }

@@ -91,7 +91,7 @@ function checkFixed({ name, change: { fields } }: ChangeInput): void {
   if (fields["gitRepo"] !== null) return;
   throw new Fault(
     "invalid",
-    `gitRepo is null, but an app has a repository: it must be ${allowedText(appFields.gitRepo)}.`,
+    `gitRepo is null, but an app keeps a repository: it must be ${allowedText(appFields.gitRepo)}, or be left out.`,
   );
 }
 

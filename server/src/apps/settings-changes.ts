@@ -119,10 +119,11 @@ export class SettingsChanges {
       return await this.#options.builds.receiveSettings(tx, { ...build, release, settings });
     }
     if (decided.need !== "build") return null;
-    // The commit that takes the calls: a change of settings brings no other code, and no code that was rolled back.
+    // The code that takes the calls: a change of settings brings no other code, and no code that was rolled back.
     const isElsewhere = decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
-    const commit = isElsewhere ? undefined : (app.release?.commit_sha ?? undefined);
-    const received = await this.#options.builds.receiveBuild(tx, { ...build, cause: "settings", commit });
+    const code = isElsewhere ? null : app.release;
+    const [commit, upload] = [code?.commit_sha ?? undefined, code?.upload_id ?? undefined];
+    const received = await this.#options.builds.receiveBuild(tx, { ...build, cause: "settings", commit, upload });
     return { ...received, releaseNumber: null };
   }
 }

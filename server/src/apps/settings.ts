@@ -45,7 +45,7 @@ export type ResolvedSettings = {
 export type SourceSettings = Pick<AppSettings, "gitRepo" | "gitBranch" | "gitPath">;
 
 /** The settings known so far; the rest get defaults. */
-export type GivenSettings = Partial<AppSettings> & { readonly name: string; readonly gitRepo: string };
+export type GivenSettings = Partial<AppSettings> & { readonly name: string };
 
 /** Throws `Fault("invalid")` with the field, the given value and the allowed values. */
 export function resolveSettings(input: SettingsInput): ResolvedSettings {
@@ -147,7 +147,7 @@ export function requestedSource(body: SettingsInput["body"]): SourceSettings {
   const given = new GivenValues({ body, files: {}, providers: [] });
   const { gitBranch, gitPath } = appFields;
   return {
-    gitRepo: given.required("gitRepo"),
+    gitRepo: given.value("gitRepo") ?? null,
     gitBranch: given.value("gitBranch") ?? gitBranch.default,
     gitPath: given.value("gitPath") ?? gitPath.default,
   };
@@ -194,19 +194,21 @@ class GivenValues {
     return value as FieldValue<Name>;
   }
 
-  /** Like `value`, for required fields. */
-  required(name: "name" | "gitRepo"): string {
-    const value = this.value(name);
+  /** Its name, which a file may have instead. */
+  #name(): string {
+    const value = this.value("name");
     if (value !== undefined) return value;
-    const toml = appFields[name].toml === null ? "" : `, or ${appFields[name].toml} in config_toml`;
-    throw new Fault("invalid", `${name} is missing; it must be ${allowedText(appFields[name])}${toml}.`);
+    const { name } = appFields;
+    throw new Fault("invalid", `name is missing; it must be ${allowedText(name)}, or ${name.toml} in config_toml.`);
   }
 
-  /** All given settings; refuses the first required one that is missing. */
+  /** All given settings; refuses an app without a name. */
   all(): GivenSettings {
-    const required = { name: this.required("name"), gitRepo: this.required("gitRepo") };
-    const values = settingNames.map((name) => [name, this.value(name)]).filter(([, value]) => value !== undefined);
-    return { ...required, ...(Object.fromEntries(values) as Partial<AppSettings>) };
+    const name = this.#name();
+    const values = settingNames
+      .map((setting) => [setting, this.value(setting)])
+      .filter(([, value]) => value !== undefined);
+    return { ...(Object.fromEntries(values) as Partial<AppSettings>), name };
   }
 }
 

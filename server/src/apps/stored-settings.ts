@@ -63,7 +63,6 @@ const path = z.string().optional();
 const schema = z.object({
   ...Object.fromEntries(settingNames.map((name) => [name, storedValue(appFields[name]).optional()])),
   name: z.string(),
-  gitRepo: z.string(),
   preBuildCommands: z.array(z.string()).optional(),
   shellCommands: z.array(z.string()).optional(),
   dependencies: z

@@ -15,6 +15,7 @@ import { Releases, type IsThere } from "./releases.ts";
 import { RollOuts } from "./roll-outs.ts";
 import { Secrets } from "./secrets.ts";
 import { SettingsChanges } from "./settings-changes.ts";
+import { UploadDeployments } from "./upload-deployments.ts";
 
 /** All of them. */
 export type UseCases = ReturnType<typeof useCases>;
@@ -47,6 +48,7 @@ export function useCases(options: {
   } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers, whyNever }),
+    uploadDeployments: new UploadDeployments({ db, sealer, builds: receiver, providers, whyNever }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
     settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever, refreshRoute }),
     builds: new Builds({ db, receiver }),

@@ -133,9 +133,10 @@ export type Fingerprint = {
   readonly isLasting: boolean;
 };
 
-/** Of what an artifact is made of: the commit, the folder in it and the plan, whichever build has it. */
+/** Of what an artifact is made of: the files, the folder in them and the plan, whichever build has it. */
 export function fingerprintOf(given: {
-  readonly commit: string;
+  /** The commit, or a digest of uploaded files. */
+  readonly content: string;
   readonly gitPath: string;
   readonly driver: string;
   readonly plan: BuildPlan;
@@ -143,7 +144,7 @@ export function fingerprintOf(given: {
   const { plan } = given;
   const { buildId: _, startsClean: _clean, environment, ...rest } = plan;
   const { BUILD_ID: _build, ...variables } = environment;
-  const facts = [given.driver, given.commit, given.gitPath, { ...rest, variables }];
+  const facts = [given.driver, given.content, given.gitPath, { ...rest, variables }];
   const fetched = [plan.preBuildCommands, plan.shellCommands, plan.aptPackages, plan.condaPackages];
   return {
     text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),

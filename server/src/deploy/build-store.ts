@@ -14,6 +14,7 @@ import { lastLines } from "./build-ending.ts";
 import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
 import { failReleases } from "./release-store.ts";
 import type { FetchedSource } from "./source.ts";
+import { uploadHours } from "./upload-store.ts";
 
 /** What a worker needs to know about a build. */
 export type BuildRecord = {
@@ -35,6 +36,8 @@ export type BuildRecord = {
   readonly settings: unknown;
   /** The app has credentials for registries. */
   readonly hasDockerAuth: boolean;
+  /** Its files; null: those of the repository. */
+  readonly uploadId: string | null;
   /** It builds nothing: its release has the artifact that takes the calls. */
   readonly keepsArtifact: boolean;
 };
@@ -49,15 +52,16 @@ export type ProjectShare = {
 };
 
 /**
- * Unfinished builds that may start: not cancelled, attempts left, no older unfinished build of the same app, and within
+ * Unfinished builds that may start: not cancelled, with their files, attempts left, no older unfinished build of the same app, and within
  * the share of their project. For `Leases.claim`.
  */
 export function claimable({ running, runningMax, working, workingMax }: ProjectShare) {
   return {
-    where: sql`ended_at is null and cancel_requested_at is null and lease_epoch < ${takesMax}
+    where: sql`ended_at is null and not awaits_upload and cancel_requested_at is null and lease_epoch < ${takesMax}
       and id <> all(${running}::uuid[]) and not exists (
       select from builds older
-      where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null)
+      where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null
+        and not older.awaits_upload)
       and (not exists (select from projects other where other.id <> builds.project_id) or (
         select count(*) < ${runningMax} and count(*) filter (where beside.id = any(${working}::uuid[])) < ${workingMax}
         from builds beside where beside.id = any(${running}::uuid[]) and beside.project_id = builds.project_id))`,
@@ -72,7 +76,8 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
   const { rows } = await sql<BuildRecord>`
     select b.id as "buildId", b.project_id as "projectId", b.app_id as "appId", app.name as "appName", b.number, b.cause,
            b.request, b.config_toml as "configToml", b.commit_sha as commit, b.branch, b.settings,
-           app.docker_auth_sealed is not null as "hasDockerAuth", b.keeps_artifact as "keepsArtifact", live.settings ->> 'gitBranch' as "usualBranch"
+           app.docker_auth_sealed is not null as "hasDockerAuth", b.keeps_artifact as "keepsArtifact",
+           b.upload_id as "uploadId", live.settings ->> 'gitBranch' as "usualBranch"
       from builds b
       join apps app on app.id = b.app_id
       left join releases live on live.id = app.live_release_id and live.origins ->> 'gitBranch' = 'default'
@@ -151,7 +156,12 @@ export async function recordProgress(
   return updated !== undefined;
 }
 
-function columnsOf({ commit, message, author, branch }: Omit<FetchedSource, "appDir" | "defaultBranch">) {
+function columnsOf({
+  commit,
+  message,
+  author,
+  branch,
+}: Pick<FetchedSource, "commit" | "message" | "author" | "branch">) {
   const found = { commit_sha: commit, commit_message: message, commit_author: author };
   return branch === null ? found : { ...found, branch };
 }
@@ -177,8 +187,10 @@ export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise
   return await db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ id: BuildId; status: "build_failure" | "cancelled"; reason: string; ended_at: Date }>`
       update builds set
-        status = case when cancel_requested_at is null then 'build_failure' else 'cancelled' end,
-        reason = case when cancel_requested_at is null
+        status = case when cancel_requested_at is null and not awaits_upload then 'build_failure' else 'cancelled' end,
+        reason = case when awaits_upload
+          then ${`Its files did not arrive within ${uploadHours} hours. Please deploy them again (POST …/apps).`}
+          when cancel_requested_at is null
           then ${`The platform was stopped ${takesMax} times during this build, so the build is not started again. Please ${buildAgain}; if it happens once more, ask the operator to check the platform's log.`}
           else coalesce(cancel_reason, 'Cancelled.') end,
         ended_at = clock_timestamp(), updated_at = clock_timestamp(), lease_holder = null, lease_until = null
@@ -186,7 +198,8 @@ export async function endAbandoned(db: Db, running: readonly BuildId[]): Promise
         select id from builds
         where ended_at is null and (lease_until is null or lease_until < lease_clock())
           and id <> all(${running}::uuid[])
-          and (cancel_requested_at is not null or lease_epoch >= ${takesMax})
+          and (cancel_requested_at is not null or lease_epoch >= ${takesMax} or awaits_upload and created_at
+            < clock_timestamp() - make_interval(hours => ${uploadHours}))
         for update skip locked)
       returning id, status, reason, ended_at`.execute(tx);
     const ids = rows.map(({ id }) => id);

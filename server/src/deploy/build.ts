@@ -141,7 +141,8 @@ class BuildWork {
 
   async #makeArtifact(signal: AbortSignal): Promise<{ decided: ReleaseSettings; artifact: Artifact }> {
     const { source, builder, registryAuthOf, providers, driver } = this.#parts;
-    const { buildId, projectId, appId, commit, request, configToml, usualBranch, hasDockerAuth } = this.#record;
+    const { buildId, projectId, appId, commit, uploadId, request, configToml, usualBranch, hasDockerAuth } =
+      this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
     const isBranchUsual = settled === null && (request["gitBranch"] ?? null) === null;
     const branch = this.#record.branch ?? (isBranchUsual ? usualBranch : null);
@@ -150,7 +151,7 @@ class BuildWork {
     const { log } = this.#output;
     const isClean = (settled === null ? request["partialUpload"] : settled.partialUpload) === false;
     const checkoutOf = isClean ? null : appId;
-    const from = { settings: wanted, isBranchGiven, checkoutOf, commit };
+    const from = { settings: wanted, isBranchGiven, checkoutOf, commit, uploadId };
     const fetched = await source.fetch({ ...from, projectId, buildId, log, signal });
     await this.#keep({ source: fetched });
     const readText = textReader(fetched.appDir);
@@ -170,9 +171,8 @@ class BuildWork {
     for (const warning of [...decided.warnings, ...warnings]) this.#output.say("plan", `Warning: ${warning}`);
     for (const note of notes) this.#output.say("plan", note);
     signal.throwIfAborted();
-    const { commit: madeOf } = fetched;
     const { gitPath } = decided.settings;
-    const fingerprint = fingerprintOf({ commit: madeOf, gitPath, driver: driver.name, plan });
+    const fingerprint = fingerprintOf({ content: fetched.content, gitPath, driver: driver.name, plan });
     const reused = await this.#reuse(fingerprint, { isClean, signal });
     if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((metering) =>

@@ -6,9 +6,12 @@ import type { AppId } from "#lib/ids.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { BuildQueue } from "./queue.ts";
+import { AnySource } from "./sources/any-source.ts";
 import { GitSource } from "./sources/git.ts";
 import { cpuSecondsFor, Git } from "./sources/git-command.ts";
 import type { TrialStarter } from "./trial.ts";
+import { giveUpUploads } from "./upload-store.ts";
+import { Uploads, type UploadsOptions } from "./uploads.ts";
 
 export type DeploySettings = {
   /** Contains `{owner}` and `{repo}`. */
@@ -20,7 +23,8 @@ export type DeploySettings = {
   readonly buildTimeoutSeconds: number;
   readonly buildsAtOnce: number;
   readonly releasesKept: number;
-  readonly paths: { readonly sourcesDir: string };
+  readonly uploadSizeBytes: number;
+  readonly paths: { readonly sourcesDir: string; readonly uploadsDir: string };
 };
 
 type Parts = Foundation & {
@@ -32,19 +36,32 @@ type Parts = Foundation & {
   readonly refreshRoute: (appId: AppId) => Promise<void>;
 };
 
-/** Returns the queue; it claims builds once started, and stops with the platform. */
-export function openBuilds(settings: DeploySettings, parts: Parts): BuildQueue {
+/** What takes the files of deployments by upload. */
+export function openUploads(
+  { uploadSizeBytes, paths }: DeploySettings,
+  { db, clock, disk }: Pick<UploadsOptions, "db" | "clock" | "disk">,
+): Uploads {
+  return new Uploads({ db, clock, disk, uploadsDir: paths.uploadsDir, bytesMax: uploadSizeBytes });
+}
+
+/** Returns the queue, which has started, and stops with the platform. */
+export async function openBuilds(settings: DeploySettings, parts: Parts): Promise<BuildQueue> {
   const { db, notifications, instanceId, log, clock, driver, builder, buildLogs, credentials, trial, refreshRoute } =
     parts;
   const git = new Git({ ...settings, cpuSecondsMax: cpuSecondsFor(settings.gitSizeBytes) });
-  const source = new GitSource({
+  const { sourcesDir, uploadsDir } = settings.paths;
+  const gitSource = new GitSource({
     ...{ git, clock, log, urlTemplate: settings.gitUrl },
     timeoutMs: settings.gitTimeoutSeconds * 1000,
     bytesMax: settings.gitSizeBytes,
-    sourcesDir: settings.paths.sourcesDir,
+    sourcesDir,
     findCredential: (projectId, host) => credentials.forFetch(projectId, host),
   });
-  return new BuildQueue({
+  const source = new AnySource({
+    ...{ git: gitSource, sourcesDir, uploadsDir, uploadBytesMax: settings.uploadSizeBytes },
+    readKeptUploads: () => giveUpUploads(db),
+  });
+  const queue = new BuildQueue({
     ...{ db, notifications, instanceId, source, builder, driver, clock, log, trial, refreshRoute },
     logs: buildLogs,
     registryAuthOf: (appId) => credentials.forRegistry(appId),
@@ -53,4 +70,7 @@ export function openBuilds(settings: DeploySettings, parts: Parts): BuildQueue {
     buildsAtOnce: settings.buildsAtOnce,
     releasesKept: settings.releasesKept,
   });
+  await queue.start();
+  parts.lifecycle.onClose("builds", () => queue.stop());
+  return queue;
 }

@@ -1,9 +1,10 @@
 // Accepts builds, and requests to cancel them. The API calls it inside its own transactions, so that the build, the
 // related change and the audit row commit or roll back together; `queue.ts` does the work.
+import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { lockAppForChange } from "#apps/app-store.ts";
-import type { BuildRef, NewBuild, NewSettings, ReceivedBuild } from "#apps/build-receiver.ts";
+import type { BuildRef, NewBuild, NewSettings, NewUpload, ReceivedBuild } from "#apps/build-receiver.ts";
 import type { Actor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { newBuildId, type AppId, type BuildId } from "#lib/ids.ts";
@@ -13,21 +14,61 @@ import { notify } from "#store/notify.ts";
 import { isEnd, buildStatesBefore } from "./build-states.ts";
 import { copyRelease, failReleases } from "./release-store.ts";
 import { commitText } from "./source.ts";
+import { isUploadKept, latestUpload, uploadHours } from "./upload-store.ts";
 
 /** Maximum number of unfinished builds of one app; they wait for each other. */
 const unfinishedMax = 50;
 
 /**
  * Adds a build to the queue, status `pending`. A push ends the builds of earlier pushes that are still pending. Throws
- * `Fault("not_found")` when the app does not exist, `Fault("rate_limited")` when too many of its builds are unfinished.
- * Locks the app's row.
+ * `Fault("not_found")` when the app does not exist, `Fault("rate_limited")` when too many of its builds are unfinished,
+ * `Fault("conflict")` for an app without repository and files. Locks the app's row.
  */
 export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBuild> {
   const app = await lockAppForChange(tx, build);
+  const hasRepository = (app.request as { readonly gitRepo?: string }).gitRepo !== undefined;
+  const upload = build.upload ?? (hasRepository ? null : await uploadFor(tx, build));
   return await insertBuild(tx, {
-    ...{ build, request: app.request, configToml: app.config_toml, settings: null },
+    ...{ build, request: app.request, configToml: app.config_toml, settings: null, upload },
     ...{ commit: build.commit, branch: build.branch, message: build.message, author: build.author },
   });
+}
+
+/** The files of an app without a repository. */
+async function uploadFor(tx: Tx, { appId, commit, branch }: NewBuild): Promise<string> {
+  const given = commit === undefined ? (branch === undefined ? null : "branch") : "commit";
+  if (given !== null) {
+    throw new Fault("invalid", `${given} is given, but the app has no repository: its files are uploaded.`);
+  }
+  const upload = await latestUpload(tx, appId);
+  if (upload !== undefined) return upload;
+  throw new Fault("conflict", "The app has no repository, and no files of it were uploaded yet (POST …/apps).");
+}
+
+/**
+ * Adds a build whose files are still to be uploaded; it starts when they are there. Builds of the app that wait for theirs end.
+ * Throws like `receiveBuild`. Locks the app's row.
+ */
+export async function receiveUpload(
+  tx: Tx,
+  { keyHash, request, configToml, ...build }: NewUpload,
+): Promise<ReceivedBuild & { readonly uploadId: string }> {
+  const { projectId, appId } = build;
+  await lockAppForChange(tx, build);
+  const uploadId = randomUUID();
+  await tx
+    .insertInto("uploads")
+    .values({ id: uploadId, project_id: projectId, app_id: appId, key_hash: keyHash })
+    .execute();
+  const received = await insertBuild(tx, {
+    build,
+    request,
+    configToml,
+    settings: null,
+    upload: uploadId,
+    awaitsUpload: true,
+  });
+  return { ...received, uploadId };
 }
 
 /**
@@ -57,12 +98,20 @@ export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }):
   const earlier = await tx
     .selectFrom("builds")
     .select(["request", "config_toml", "settings", "commit_sha", "commit_message", "commit_author", "branch"])
+    .select("upload_id")
     .where("id", "=", given.buildId)
     .where("app_id", "=", given.appId)
     .where("project_id", "=", given.projectId)
     .executeTakeFirst();
   if (earlier === undefined) throw new Fault("not_found", `There is no build ${given.buildId} of this app.`);
+  if (earlier.upload_id !== null && !(await isUploadKept(tx, earlier.upload_id))) {
+    throw new Fault(
+      "conflict",
+      "The files of this build were removed, since newer ones were uploaded: upload them again.",
+    );
+  }
   return await insertBuild(tx, {
+    upload: earlier.upload_id,
     build: { projectId: given.projectId, appId: given.appId, cause: "rebuild", by: given.by },
     ...{ request: earlier.request, configToml: earlier.config_toml, settings: earlier.settings as object | null },
     ...{ commit: earlier.commit_sha, branch: earlier.branch },
@@ -167,6 +216,9 @@ type InsertedBuild = Readonly<Partial<Record<CommitColumn, string | null | undef
   readonly configToml: string | null;
   readonly settings: object | null;
   readonly keepsArtifact?: boolean;
+  /** Its files; null: those of the repository. */
+  readonly upload?: string | null;
+  readonly awaitsUpload?: boolean;
 };
 
 /** The caller holds the lock on the app's row, which orders the numbers. */
@@ -188,7 +240,10 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
     const isArtifactKept = given.keepsArtifact === true;
     await endBuilds(tx, { appId, cause, states: ["pending"], reason, isArtifactKept });
   }
-  const reason = await reasonToWait(tx, appId);
+  const { awaitsUpload = false } = given;
+  if (awaitsUpload) await endWaiting(tx, appId, `Build ${number} took its place before its files had arrived.`);
+  const waitsFor = await reasonToWait(tx, appId);
+  const reason = awaitsUpload ? `It waits for its files, for up to ${uploadHours} hours.` : waitsFor;
   const buildId = newBuildId();
   await tx
     .insertInto("builds")
@@ -201,6 +256,8 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
       commit_message: given.message && commitText(given.message, "message"),
       commit_author: given.author && commitText(given.author, "author"),
       branch: given.branch,
+      upload_id: given.upload ?? null,
+      awaits_upload: awaitsUpload,
       keeps_artifact: given.keepsArtifact ?? false,
       created_by: toJson(by),
       created_at: sql<Date>`clock_timestamp()`,
@@ -210,6 +267,13 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
   return { buildId, number, status: "pending" };
 }
 
+/** Ends the builds of an app that wait for their files. The caller holds the lock on the app's row. */
+async function endWaiting(tx: Tx, appId: AppId, reason: string): Promise<void> {
+  const waiting = tx.selectFrom("builds").select("id").where("app_id", "=", appId).where("awaits_upload", "=", true);
+  const builds = await waiting.where("ended_at", "is", null).forUpdate().execute();
+  for (const { id } of builds) await askToEnd(tx, id, reason);
+}
+
 /** What a build of the app waits for, if others are unfinished: builds of one app run one after the other. */
 async function reasonToWait(tx: Tx, appId: AppId): Promise<string | null> {
   const unfinished = await tx
@@ -217,6 +281,7 @@ async function reasonToWait(tx: Tx, appId: AppId): Promise<string | null> {
     .select(["id", "number"])
     .where("app_id", "=", appId)
     .where("ended_at", "is", null)
+    .where("awaits_upload", "=", false)
     .orderBy("number")
     .execute();
   const [first] = unfinished;

@@ -60,8 +60,8 @@ export async function copyRelease(
   const { buildId, from, settings } = given;
   const taken = await sql<{ artifact: Artifact }>`
     update builds b set commit_sha = r.commit_sha, commit_message = r.commit_message,
-      commit_author = r.commit_author, branch = r.branch
-    from releases r where b.id = ${buildId} and r.id = ${from}
+      commit_author = r.commit_author, branch = r.branch, upload_id = maker.upload_id
+    from releases r join builds maker on maker.id = r.build_id where b.id = ${buildId} and r.id = ${from}
     returning r.artifact`.execute(tx);
   const { artifact } = must(taken.rows[0], "the other release is stored");
   const { id, number } = await putRelease(tx, { ...settings, releaseId: newReleaseId(), buildId, artifact });

@@ -13,16 +13,21 @@ export type SourceRequest = {
   readonly isBranchGiven: boolean;
   /** The commit of an earlier build or attempt; null selects the newest. */
   readonly commit: string | null;
+  /** The upload with the files; null: they are in the repository. */
+  readonly uploadId: string | null;
   readonly log: BuildLog;
   readonly signal: AbortSignal;
 };
 
-/** The app's folder at the commit. The caller deletes it with `remove`. */
+/** The app's folder. The caller deletes it with `remove`. */
 export type FetchedSource = {
-  readonly commit: string;
-  readonly message: string;
+  /** Null, with what is said of it: the files were uploaded. */
+  readonly commit: string | null;
+  readonly message: string | null;
   /** Name and address. */
-  readonly author: string;
+  readonly author: string | null;
+  /** Identifies the files: the commit, or a digest of what was uploaded. */
+  readonly content: string;
   /** Whose newest commit it is; null: the commit was given. */
   readonly branch: string | null;
   /** The repository's default branch, used since the branch in `settings` is missing; else null. */

@@ -79,7 +79,7 @@ const slowBodyCode = "SLIPWAY_SLOW_BODY";
 
 /** A body that is incomplete after `bodyMs`. */
 export function slowBody(bodyMs: number): ParseError {
-  const message = `The body of the request took too long: all of it must arrive within ${bodyMs / 1000} s.`;
+  const message = `The body of the request took too long: all of it, or a MiB more of it, must arrive within ${bodyMs / 1000} s.`;
   return Object.assign(new Error(message), { code: slowBodyCode });
 }
 

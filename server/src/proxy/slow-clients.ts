@@ -1,5 +1,5 @@
 // Slow clients that hold connections of node's HTTP server: those that send a body byte by byte where nothing else bounds
-// it, and those that do not read their answer. Node bounds the heads, and the deadlines of calls bound their bodies until
+// it (uploads may take long, but must go on), and those that do not read their answer. Node bounds the heads, and the deadlines of calls bound their bodies until
 // the call is answered.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -10,9 +10,11 @@ export type SlowClientsParts = {
   readonly answers: OpenAnswers;
   readonly deadlines: Deadlines;
   readonly monotonicMs: () => number;
-  /** How long a body may take that belongs to no call, or to a call that is already answered. */
+  /** How long a body, and each further MiB of it, may take that belongs to no call, or to a call that is already answered. */
   readonly bodyMs: number;
 };
+
+const progressBytes = 1_048_576;
 
 /** Closes connections whose client reads nothing for `stalledMs`. Sent bytes restart the timeout; the rest is dropped. */
 export function closeStalled(server: Server, answers: OpenAnswers, stalledMs: number): void {
@@ -43,8 +45,13 @@ export class SlowBodies {
   #bound(request: IncomingMessage): void {
     if (request.complete || request.destroyed) return;
     const { answers, deadlines, monotonicMs, bodyMs } = this.#parts;
+    let received = request.socket.bytesRead;
     const body = new SlowBody(() => {
-      if (!request.complete) answers.refuse(slowBody(bodyMs), request.socket);
+      if (request.complete) return;
+      const before = received;
+      received = request.socket.bytesRead;
+      if (received - before >= progressBytes) deadlines.set(body, monotonicMs() + bodyMs);
+      else answers.refuse(slowBody(bodyMs), request.socket);
     });
     deadlines.set(body, monotonicMs() + bodyMs);
     request.once("close", () => deadlines.clear(body));

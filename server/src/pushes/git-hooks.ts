@@ -188,7 +188,9 @@ export class GitHooks {
 
   async #lock(tx: Tx, { projectId, appId }: AppRef): Promise<store.PushedAppRow> {
     const app = await store.readPushedApp(tx, appId, { isLocked: true });
-    if (app === undefined || app.project_id !== projectId) throw noSuchApp(appId);
+    if (app === undefined) await this.#require({ projectId, appId });
+    if (app === undefined) throw new Fault("conflict", "The app has no repository: its files are uploaded.");
+    if (app.project_id !== projectId) throw noSuchApp(appId);
     return app;
   }
 }

@@ -6,6 +6,7 @@ import type { BuildState, GitHostKind, GitVerdict } from "@slipway/contract/word
 import { requestedSource } from "#apps/settings.ts";
 import { checkFolder } from "#deploy/sources/git-url.ts";
 import type { AppId, BuildId, GitDeliveryId, ProjectId } from "#lib/ids.ts";
+import { must } from "#lib/assert.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { PushedApp } from "./judge.ts";
@@ -59,13 +60,14 @@ async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedApp
            hook.received_at, head.branch, head.seen_sha, head.same_sha,
            (select commit_sha from builds where app_id = apps.id and commit_sha is not null and status <> 'cancelled'
              order by number desc limit 1) as built_sha,
-           exists (select from builds where app_id = apps.id and ended_at is null and commit_sha is null) as is_reading,
+           exists (select from builds where app_id = apps.id and ended_at is null and commit_sha is null
+             and upload_id is null) as is_reading,
            exists (select from git_deliveries where app_id = apps.id and verdict = 'waiting') as has_waiting,
            exists (select from git_credentials where project_id = apps.project_id) as has_credentials
       from apps
       left join git_hooks hook on hook.app_id = apps.id
       left join git_heads head on head.app_id = apps.id
-     where apps.deleting_at is null and ${where}`.execute(db);
+     where apps.deleting_at is null and apps.request ->> 'gitRepo' is not null and ${where}`.execute(db);
   return rows;
 }
 
@@ -78,7 +80,7 @@ export function pushedApp(
   const isBranchGiven = (body["gitBranch"] ?? null) !== null;
   const folder = checkFolder(gitPath);
   return {
-    gitRepo,
+    gitRepo: must(gitRepo, "only apps with a repository are selected"),
     gitBranch: isBranchGiven ? gitBranch : (row.usual_branch ?? gitBranch),
     gitPath: folder.ok ? folder.value : gitPath,
     gitAutoDeploy: (body["gitAutoDeploy"] ?? appFields.gitAutoDeploy.default) === true,

@@ -177,7 +177,7 @@ export class ReplicaStore implements ReplicaRows {
 function adopted(appId: AppId, stored: unknown): Pick<AliveRow, "settings" | "unreadable"> {
   const settings = readSettings(stored);
   if (!(settings instanceof Fault)) return { settings };
-  return { settings: withDefaults({ name: appId, gitRepo: "" }), unreadable: settings.message };
+  return { settings: withDefaults({ name: appId }), unreadable: settings.message };
 }
 
 function columnsOf(change: ReplicaChange) {

@@ -250,16 +250,21 @@ create table builds (
   cancel_reason text,
   fingerprint text,
   keeps_artifact boolean not null default false,
+  upload_id uuid,
+  awaits_upload boolean not null default false,
   constraint builds_pkey PRIMARY KEY (id),
   constraint builds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint builds_app_id_number_key UNIQUE (app_id, number),
   constraint builds_cause_check CHECK ((cause = ANY (ARRAY['create'::text, 'push'::text, 'rebuild'::text, 'deploy'::text, 'settings'::text]))),
   constraint builds_check CHECK (((ended_at IS NULL) = (status = ANY (ARRAY['pending'::text, 'building'::text, 'initializing'::text])))),
+  constraint builds_check1 CHECK (((NOT awaits_upload) OR (upload_id IS NOT NULL))),
   constraint builds_number_check CHECK ((number >= 1)),
   constraint builds_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
-  constraint builds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'building'::text, 'initializing'::text, 'success'::text, 'build_failure'::text, 'init_failure'::text, 'init_timeout'::text, 'cancelled'::text])))
+  constraint builds_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'building'::text, 'initializing'::text, 'success'::text, 'build_failure'::text, 'init_failure'::text, 'init_timeout'::text, 'cancelled'::text]))),
+  constraint builds_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES uploads(id)
 );
 CREATE INDEX builds_by_fingerprint ON public.builds USING btree (app_id, fingerprint) WHERE (fingerprint IS NOT NULL);
+CREATE INDEX builds_by_upload ON public.builds USING btree (upload_id) WHERE (upload_id IS NOT NULL);
 CREATE INDEX builds_to_claim ON public.builds USING btree (created_at) WHERE (ended_at IS NULL);
 CREATE INDEX builds_to_meter ON public.builds USING btree (project_id, id) WHERE ((ended_at IS NOT NULL) AND (NOT is_metered));
 
@@ -909,6 +914,25 @@ create table tokens (
 CREATE INDEX tokens_by_account ON public.tokens USING btree (account_id);
 CREATE INDEX tokens_by_project ON public.tokens USING btree (project_id, created_at DESC);
 CREATE INDEX tokens_by_signing_key ON public.tokens USING btree (signing_key_id);
+
+create table uploads (
+  id uuid not null,
+  project_id text not null,
+  app_id text not null,
+  key_hash bytea not null,
+  size_bytes bigint,
+  created_at timestamp with time zone not null default now(),
+  completed_at timestamp with time zone,
+  removed_at timestamp with time zone,
+  constraint uploads_pkey PRIMARY KEY (id),
+  constraint uploads_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint uploads_check CHECK (((completed_at IS NULL) = (size_bytes IS NULL))),
+  constraint uploads_key_hash_check CHECK ((length(key_hash) = 32)),
+  constraint uploads_key_hash_key UNIQUE (key_hash),
+  constraint uploads_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint uploads_size_bytes_check CHECK ((size_bytes >= 0))
+);
+CREATE INDEX uploads_by_app ON public.uploads USING btree (app_id, created_at);
 
 create table usage_days (
   project_id text not null,

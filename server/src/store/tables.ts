@@ -52,7 +52,8 @@ export type Tables = {
     lease_epoch: Generated<number>; lease_until: Date | null; environment_started_at: Date | null;
     environment_ended_at: Date | null; is_metered: Generated<boolean>; branch: string | null;
     commit_message: string | null; commit_author: string | null; created_by: Json | null; cancel_reason: string | null;
-    fingerprint: string | null; keeps_artifact: Generated<boolean>; };
+    fingerprint: string | null; keeps_artifact: Generated<boolean>; upload_id: string | null;
+    awaits_upload: Generated<boolean>; };
   calls: { id: RunId; project_id: ProjectId; app_id: AppId; state: "success" | "failure" | "cancelled" | "timeout";
     method: string; path: string; client_address: string; release_id: ReleaseId | null; replica_id: ReplicaId | null;
     status_code: number | null; is_websocket: boolean; webhook_endpoint: string | null; received_at: Date;
@@ -151,6 +152,8 @@ export type Tables = {
     role: "owner" | "admin" | "member" | "billing" | null; created_at: Generated<Date>; expires_at: Date | null;
     revoked_at: Date | null; account_id: TokenId; permissions: string[] | null; signing_key_id: string | null;
     is_readable: Generated<boolean>; last_used_at: Date | null; last_used_address: string | null; };
+  uploads: { id: string; project_id: ProjectId; app_id: AppId; key_hash: Buffer; size_bytes: number | null;
+    created_at: Generated<Date>; completed_at: Date | null; removed_at: Date | null; };
   usage_days: { project_id: string; day: string; app_id: AppId; kind: "run" | "build"; compute: string;
     compute_tier: string; pool: string; ms: number; gpu_ms: number; core_ms: Numeric; gb_ms: Numeric; builds: number;
     amount_micros: Numeric; };

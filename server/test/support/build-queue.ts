@@ -6,6 +6,8 @@ import { BuildQueue } from "#deploy/queue.ts";
 import { platformActor } from "#audit/record.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import { receiveBuild } from "#deploy/receive.ts";
+import { AnySource } from "#deploy/sources/any-source.ts";
+import { giveUpUploads } from "#deploy/upload-store.ts";
 import { GitSource } from "#deploy/sources/git.ts";
 import { Git } from "#deploy/sources/git-command.ts";
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
@@ -47,6 +49,8 @@ export type QueueGiven = {
   readonly urlTemplate: string;
   readonly folder: string;
   readonly trial: TrialStarter;
+  /** Zips of uploads; by default a folder below `folder`. */
+  readonly uploadsDir?: string;
   readonly buildsAtOnce?: number;
   readonly leaseMs?: number;
   readonly releasesKept?: number;
@@ -74,12 +78,16 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
   const git = new Git({ toolEnvironment });
   const queue = new BuildQueue({
     ...{ db, notifications, logs, clock, log: silentLog },
-    source: new GitSource({
-      ...{ git, urlTemplate: given.urlTemplate, clock: systemClock, log: silentLog },
-      timeoutMs: 30_000,
-      bytesMax: 50_000_000,
-      sourcesDir: join(folder, "sources"),
-      findCredential: () => Promise.resolve(null),
+    source: new AnySource({
+      ...{ sourcesDir: join(folder, "sources"), uploadsDir: given.uploadsDir ?? join(folder, "uploads") },
+      ...{ uploadBytesMax: 50_000_000, readKeptUploads: () => giveUpUploads(db) },
+      git: new GitSource({
+        ...{ git, urlTemplate: given.urlTemplate, clock: systemClock, log: silentLog },
+        timeoutMs: 30_000,
+        bytesMax: 50_000_000,
+        sourcesDir: join(folder, "sources"),
+        findCredential: () => Promise.resolve(null),
+      }),
     }),
     builder: new ProcessBuilder({
       buildsDir: join(folder, "builds"),

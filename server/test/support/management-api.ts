@@ -17,6 +17,7 @@ import { createApi } from "#api/server.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import { platformActor, type By } from "#audit/record.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import type { Secret } from "#lib/secret.ts";
 import type { Sealer } from "#lib/seal.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
@@ -46,6 +47,9 @@ export type ApiUnderTest = {
   /** The owner's service account. */
   readonly token: string;
   readonly useCases: UseCases;
+  readonly databaseUrl: Secret;
+  /** Where the zips of deployments by upload are. */
+  readonly uploadsDir: string;
   readonly buildLogs: BuildLogs;
   readonly appLogs: AppLogs;
   readonly notifications: Notifications;
@@ -106,7 +110,7 @@ export async function startManagementApi(
   } = {},
 ): Promise<ApiUnderTest> {
   let baseUrl = "";
-  const { fixture, door, cases, apiParts } = await openManagement(t, options, () => baseUrl);
+  const { fixture, door, cases, apiParts, uploadsDir } = await openManagement(t, options, () => baseUrl);
   const { db, secretKey, sealer, notifications, keys, clock } = fixture;
   const { people, tokens, tokenUses } = door;
   const api = createApi({
@@ -143,6 +147,7 @@ export async function startManagementApi(
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
     ...{ db, baseUrl, projectId: ownProject, token, useCases: cases },
+    ...{ databaseUrl: fixture.url, uploadsDir },
     ...{ buildLogs: apiParts.buildLogs, appLogs: apiParts.appLogs },
     ...{ notifications, people, sealer, keys, tokens, tokenUses, secretKey, issue, addProject },
     call: (method, path, given = {}) =>

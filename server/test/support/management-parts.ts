@@ -18,7 +18,8 @@ import { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
 import { plansOfNoFile, type Plans } from "#billing/plans/plan.ts";
 import { StatementQueries } from "#billing/statements/statement-queries.ts";
 import { UsageQueries } from "#billing/usage/usage-queries.ts";
-import { endPushes, rebuild, receiveBuild, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import { Uploads } from "#deploy/uploads.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
@@ -40,6 +41,7 @@ import { WebhookUseCases } from "#webhooks/use-cases.ts";
 import { WebhookSecretUseCases } from "#webhooks/secret-use-cases.ts";
 import { cleanLast } from "./clean-last.ts";
 import { testDatabase, type TestDatabase } from "./database.ts";
+import { temporaryFolder } from "./folder.ts";
 import { templateSecretKey } from "./test-server.ts";
 
 /** Options. */
@@ -66,7 +68,12 @@ type Door = Awaited<ReturnType<typeof openDoor>>;
 export async function openManagement(t: TestContext, options: ManagementOptions, baseUrl: () => string) {
   const fixture = await openFixture(t, options);
   const door = await openDoor(t, fixture, { ...options, baseUrl });
-  return { fixture, door, ...useCasesOf(fixture, door, options) };
+  const { cases, apiParts } = useCasesOf(fixture, door, options);
+  const { db, clock } = fixture;
+  const uploadsDir = temporaryFolder(t, "uploads");
+  const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
+  const uploads = new Uploads({ db, clock, uploadsDir, bytesMax: 1_000_000, disk });
+  return { fixture, door, cases, apiParts: { ...apiParts, uploads }, uploadsDir };
 }
 
 async function openFixture(t: TestContext, { clock = systemClock, fixture }: ManagementOptions) {
@@ -78,7 +85,7 @@ async function openFixture(t: TestContext, { clock = systemClock, fixture }: Man
   t.after(() => notifications.stop());
   const keys = new SigningKeys({ sealer, clock });
   await keys.load(db);
-  return { db, secretKey, sealer, notifications, keys, clock, log: silentLog };
+  return { db, url, secretKey, sealer, notifications, keys, clock, log: silentLog };
 }
 
 async function openOther(t: TestContext, url: Secret): Promise<TestDatabase> {
@@ -113,7 +120,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
   const personChanged = (personId: string): void => tokens.personChanged(personId);
   const planUseCases = new PlanUseCases({ db, plans: options.plans ?? plansOfNoFile, clock });
   const receiver = admittingReceiver(
-    { receiveBuild, receiveSettings, rebuild, requestCancel, endPushes },
+    { receiveBuild, receiveUpload, receiveSettings, rebuild, requestCancel, endPushes },
     { plans: planUseCases, refusal: () => null },
   );
   const { isThere = () => Promise.resolve(true) } = options;

@@ -22,6 +22,11 @@ export function admittingReceiver(
       if (build.cause === "create") await plans.admitApp(tx, build.projectId);
       return await builds.receiveBuild(tx, build);
     },
+    async receiveUpload(tx, build) {
+      requireOpen(build.projectId, build.appId);
+      if (build.cause === "create") await plans.admitApp(tx, build.projectId);
+      return await builds.receiveUpload(tx, build);
+    },
     async receiveSettings(tx, settings) {
       requireOpen(settings.projectId, settings.appId);
       return await builds.receiveSettings(tx, settings);

@@ -28,8 +28,11 @@ const fetchedRef = "refs/slipway/source";
 /** Error lines of git and its host to show when a fetch fails; the last ones contain the cause. */
 const errorLinesMax = 50;
 
+type Request = Omit<SourceRequest, "uploadId">;
+type Commit = { readonly commit: string; readonly message: string; readonly author: string };
+
 type Fetch = {
-  readonly request: SourceRequest;
+  readonly request: Request;
   readonly gitDir: string;
   readonly appDir: string;
   readonly repository: string;
@@ -59,7 +62,7 @@ export class GitSource implements Source {
     } else log.info({ git: version }, "git is there");
   }
 
-  async fetch(request: SourceRequest): Promise<FetchedSource> {
+  async fetch(request: Request): Promise<FetchedSource & Commit> {
     const prepared = await this.#prepare(request);
     try {
       const { fetch, commit, ...said } = await this.#fetchCommit(prepared);
@@ -74,7 +77,7 @@ export class GitSource implements Source {
       await rm(fetch.gitDir, { recursive: true, force: true });
       const defaultBranch = fetch === prepared ? null : fetch.branch;
       const branch = request.commit === null ? fetch.branch : null;
-      return { commit, ...said, branch, defaultBranch, appDir: fetch.appDir };
+      return { commit, content: commit, ...said, branch, defaultBranch, appDir: fetch.appDir };
     } catch (error) {
       await this.remove(request.buildId);
       throw error;
@@ -94,8 +97,8 @@ export class GitSource implements Source {
     await collectCheckouts(this.#options.sourcesDir, readApps);
   }
 
-  async #prepare(request: SourceRequest): Promise<Fetch> {
-    const repository = valueOf(parseRepository(request.settings.gitRepo));
+  async #prepare(request: Request): Promise<Fetch> {
+    const repository = valueOf(parseRepository(request.settings.gitRepo ?? ""));
     const branch = valueOf(checkBranch(request.settings.gitBranch));
     const folder = valueOf(checkFolder(request.settings.gitPath));
     const url = sourceUrl(this.#options.urlTemplate, repository);
@@ -128,9 +131,7 @@ export class GitSource implements Source {
    * Fetches the pinned commit, else the head of the branch, without its history. Returns `fetch` with the repository's
    * default branch when that was used instead.
    */
-  async #fetchCommit(
-    fetch: Fetch,
-  ): Promise<Pick<FetchedSource, "commit" | "message" | "author"> & { readonly fetch: Fetch }> {
+  async #fetchCommit(fetch: Fetch): Promise<Commit & { readonly fetch: Fetch }> {
     const { request, branch, repository } = fetch;
     const pinned = request.commit !== null && isCommit(request.commit) ? request.commit : null;
     request.log("source", "platform", `Fetching ${pinned ?? `branch ${branch}`} of ${repository} …`);

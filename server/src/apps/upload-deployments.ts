@@ -1,0 +1,109 @@
+// Deployments by upload: the app, which is created with the first one, and a build that waits for its files, in one transaction.
+import { createHash, randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+import type { Permission } from "@slipway/contract/words.ts";
+import { record, type By } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import { appIdOf, freeAppId, shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
+import { notify } from "#store/notify.ts";
+import { recordOfApp } from "./app-audit.ts";
+import * as store from "./app-store.ts";
+import { requestChanges, dockerAuthContext, type AppsOptions, type CreatedApp } from "./app.ts";
+import type { BuildReceiver, NewUpload } from "./build-receiver.ts";
+import type { CreateRequest } from "./create-request.ts";
+import { givenHardware } from "./hardware-fields.ts";
+import { writeSettings } from "./settings-change-store.ts";
+import { resolveSettings } from "./settings.ts";
+import { readUploadRequest } from "./upload-request.ts";
+
+/** With the key of the address that takes the files. */
+export type StartedUpload = CreatedApp & { readonly uploadId: string; readonly key: Secret };
+
+type Checked = { readonly request: CreateRequest; readonly name: string };
+type Deployment = {
+  readonly projectId: ProjectId;
+  readonly checked: Checked;
+  readonly by: By;
+  /** Throws unless the caller has the permission. */
+  readonly requires: (permission: Permission) => void;
+};
+type ToBuild = Pick<NewUpload, "appId" | "cause" | "request" | "configToml">;
+type Options = Omit<AppsOptions, "builds"> & { readonly builds: Pick<BuildReceiver, "receiveUpload"> };
+
+/** Starts deployments. */
+export class UploadDeployments {
+  readonly #options: Options;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  /** Throws `Fault("malformed" | "invalid" | "not_usable")`. */
+  check(body: unknown): Checked {
+    const request = readUploadRequest(body);
+    const { providers, whyNever } = this.#options;
+    const resolved = resolveSettings({ body: request.fields, configToml: request.configToml, providers });
+    const refusal = whyNever(givenHardware(resolved), "creator");
+    if (refusal !== null) throw new Fault("invalid", refusal);
+    return { request, name: resolved.settings.name };
+  }
+
+  /** With the result of `check`. Throws `Fault("forbidden" | "conflict" | "rate_limited")`. */
+  async start(given: Deployment): Promise<StartedUpload> {
+    const { projectId, checked, by } = given;
+    const { db, builds } = this.#options;
+    const key = new Secret(randomBytes(32).toString("base64url"));
+    return await db.transaction().execute(async (tx) => {
+      const existing = await store.findApp(tx, projectId, checked.name);
+      const app = existing === undefined ? await this.#create(tx, given) : await this.#update(tx, given, existing);
+      const build = { projectId, ...app, by: by.actor, keyHash: hashOfUploadKey(key.reveal()) };
+      const { buildId, status, uploadId } = await builds.receiveUpload(tx, build);
+      return { appId: shownAppId(app.appId), appName: checked.name, buildId, status, uploadId, key };
+    });
+  }
+
+  async #create(tx: Tx, { projectId, checked: { request, name }, by }: Deployment): Promise<ToBuild> {
+    const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
+    const { fields, configToml } = request;
+    const isNew = await store.insertApp(tx, {
+      ...{ id: appId, project_id: projectId, name, request: toJson({ ...fields, name }) },
+      ...{ config_toml: configToml, docker_auth_sealed: this.#seal(appId, request) ?? null },
+    });
+    if (!isNew) throw new Fault("conflict", `Another request created the app "${name}" just now; send this one again.`);
+    await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: requestChanges(request) });
+    await notify(tx, "apps", appId);
+    return { appId, cause: "create", request: { ...fields, name }, configToml };
+  }
+
+  /** What the API has set and the deployment leaves out stays. The files of an app with a repository are only this build's. */
+  async #update(tx: Tx, { projectId, checked, by, requires }: Deployment, appId: AppId): Promise<ToBuild> {
+    requires("builds.create");
+    const app = await store.lockAppForChange(tx, { projectId, appId });
+    const { fields, configToml } = checked.request;
+    const before = app.request as Readonly<Record<string, unknown>>;
+    const request = { ...before, ...fields };
+    const hasRepository = before["gitRepo"] !== undefined;
+    const sealed = this.#seal(appId, checked.request);
+    const isChanged = !isDeepStrictEqual(request, before) || sealed !== undefined;
+    if (isChanged) requires("apps.update");
+    const kept = { request, configToml: hasRepository ? app.config_toml : configToml };
+    await writeSettings(tx, appId, { ...kept, dockerAuthSealed: sealed });
+    const changes = requestChanges({ ...checked.request, fields: isChanged ? fields : {} });
+    const entry = { projectId, action: "build.create", by, changes } as const;
+    await record(tx, { ...entry, resource: { type: "app", id: appId, name: checked.name } });
+    await notify(tx, "apps", appId);
+    return { appId, cause: "deploy", request, configToml };
+  }
+
+  #seal(appId: AppId, { dockerAuth }: CreateRequest): string | undefined {
+    return dockerAuth === null ? undefined : this.#options.sealer.seal(dockerAuth.reveal(), dockerAuthContext(appId));
+  }
+}
+
+/** What of the key in the address of an upload is stored. */
+export function hashOfUploadKey(key: string): Buffer {
+  return createHash("sha256").update(key).digest();
+}

@@ -1,0 +1,49 @@
+// The source of every build: the files of an upload where the build has one, else those of the app's repository.
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { FetchedSource, Source, SourceRequest } from "#deploy/source.ts";
+import { collectUploads } from "#deploy/uploads.ts";
+import { unpack } from "./upload.ts";
+
+export type AnySourceOptions = {
+  readonly git: Source;
+  readonly sourcesDir: string;
+  readonly uploadsDir: string;
+  /** Of the unpacked files. */
+  readonly uploadBytesMax: number;
+  readonly readKeptUploads: () => Promise<readonly string[]>;
+};
+
+/** Both work in the same folders, one for each build. */
+export class AnySource implements Source {
+  readonly #options: AnySourceOptions;
+
+  constructor(options: AnySourceOptions) {
+    this.#options = options;
+  }
+
+  async check(): Promise<void> {
+    await this.#options.git.check();
+  }
+
+  async fetch(request: SourceRequest): Promise<FetchedSource> {
+    const { git, sourcesDir, uploadsDir, uploadBytesMax: bytesMax } = this.#options;
+    if (request.uploadId === null) return await git.fetch(request);
+    const folder = join(sourcesDir, request.buildId);
+    try {
+      return await unpack({ zipPath: join(uploadsDir, request.uploadId), folder, bytesMax }, request);
+    } catch (error) {
+      await rm(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  async remove(...given: Parameters<Source["remove"]>): Promise<void> {
+    await this.#options.git.remove(...given);
+  }
+
+  async collect(...given: Parameters<Source["collect"]>): Promise<void> {
+    await this.#options.git.collect(...given);
+    await collectUploads(this.#options.uploadsDir, this.#options.readKeptUploads);
+  }
+}

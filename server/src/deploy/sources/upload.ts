@@ -1,0 +1,147 @@
+// Unpacks the zip of a deployment into a separate folder: nothing outside of it, no links, bounded in number and size. Called by
+// `deploy/build.ts`, stage `source`.
+import { createHash } from "node:crypto";
+import { createWriteStream } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { openPromise, type Entry, type ZipFile } from "yauzl";
+import type { FetchedSource, SourceRequest } from "#deploy/source.ts";
+import { BuildFailed } from "#drivers/builder.ts";
+import { isDiskFull, sizeText } from "#lib/disk-full.ts";
+
+const filesMax = 200_000;
+const pathLengthMax = 1000;
+const partLengthMax = 255;
+const fileTypeBits = 0o170000;
+const fileTypes = { regular: 0o100000, folder: 0o040000, link: 0o120000 } as const;
+
+/** Unpacks the zip at `zipPath` into `folder`, which is made new. Rejects with `BuildFailed` for what its sender can fix. */
+export async function unpack(
+  { zipPath, folder, bytesMax }: { readonly zipPath: string; readonly folder: string; readonly bytesMax: number },
+  { log, signal }: Pick<SourceRequest, "log" | "signal">,
+): Promise<FetchedSource> {
+  await rm(folder, { recursive: true, force: true });
+  const appDir = join(folder, "app");
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  // Copies keep its mode, and commands of the build run as another user.
+  await mkdir(appDir);
+  const unpacking = new Unpacking({ appDir, bytesMax, signal });
+  try {
+    const zip = await openPromise(zipPath, { lazyEntries: true, autoClose: false, strictFileNames: true });
+    try {
+      for await (const entry of zip.eachEntry()) await unpacking.take(zip, entry);
+    } finally {
+      zip.close();
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof BuildFailed || isDiskFull(error) || isOfSystem(error)) throw error;
+    throw new BuildFailed(`The upload cannot be unpacked: ${reasonOf(error)}.`, { cause: error });
+  }
+  const { files, bytes } = unpacking;
+  if (files.size === 0) throw new BuildFailed("The upload has no files.");
+  log(
+    "source",
+    "platform",
+    `Unpacked ${files.size} uploaded ${files.size === 1 ? "file" : "files"}, ${sizeText(bytes)}.`,
+  );
+  const content = contentOf(files);
+  return { ...{ commit: null, message: null, author: null, branch: null, defaultBranch: null }, content, appDir };
+}
+
+class Unpacking {
+  /** The digest of each file, by path. */
+  readonly files = new Map<string, string>();
+  bytes = 0;
+  readonly #given: { readonly appDir: string; readonly bytesMax: number; readonly signal: AbortSignal };
+  /** Folders that exist. */
+  readonly #folders = new Set<string>();
+
+  constructor(given: { readonly appDir: string; readonly bytesMax: number; readonly signal: AbortSignal }) {
+    this.#given = given;
+  }
+
+  async take(zip: ZipFile, entry: Entry): Promise<void> {
+    const { appDir, signal } = this.#given;
+    signal.throwIfAborted();
+    const path = pathOf(entry);
+    const mode = modeOf(entry, path);
+    if (entry.fileName.endsWith("/")) return await this.#makeFolder(path);
+    if (this.files.has(path)) throw new BuildFailed(`The upload holds ${quoted(path)} twice.`);
+    if (this.files.size >= filesMax) throw new BuildFailed(`The upload has more than ${filesMax} files.`);
+    if (entry.isEncrypted()) throw new BuildFailed(`${quoted(path)} in the upload is encrypted.`);
+    await this.#makeFolder(dirname(path));
+    const digest = createHash("sha256");
+    const count = new Transform({
+      transform: (chunk: Buffer, _encoding, done) => {
+        this.bytes += chunk.length;
+        digest.update(chunk);
+        done(this.bytes > this.#given.bytesMax ? this.#tooLarge() : null, chunk);
+      },
+    });
+    const file = createWriteStream(join(appDir, path), { flags: "wx", mode });
+    await pipeline(await zip.openReadStreamPromise(entry), count, file, { signal });
+    this.files.set(path, `${mode.toString(8)} ${digest.digest("hex")}`);
+  }
+
+  async #makeFolder(path: string): Promise<void> {
+    if (path === "." || this.#folders.has(path)) return;
+    if (this.#folders.size >= filesMax) throw new BuildFailed(`The upload has more than ${filesMax} folders.`);
+    await mkdir(join(this.#given.appDir, path), { recursive: true });
+    this.#folders.add(path);
+  }
+
+  #tooLarge(): BuildFailed {
+    const max = sizeText(this.#given.bytesMax);
+    return new BuildFailed(`The unpacked upload is larger than ${max} (SLIPWAY_UPLOAD_SIZE_MB).`);
+  }
+}
+
+/** A relative path below the folder; the library has refused absolute ones, `..` and backslashes. */
+function pathOf({ fileName }: Entry): string {
+  const parts = fileName.split("/").filter((part) => part !== "" && part !== ".");
+  const path = parts.join("/");
+  const isFine = parts.every((part) => part !== ".." && Buffer.byteLength(part) <= partLengthMax);
+  if (isFine && path !== "" && path.length <= pathLengthMax && !/[\x00-\x1f\x7f\\]/.test(path)) return path;
+  if (isFine && path === "" && fileName.endsWith("/")) return ".";
+  throw new BuildFailed(`The upload holds a file with a name that cannot be stored: ${quoted(fileName)}.`);
+}
+
+/** Only zips of Unix have modes. */
+function modeOf({ externalFileAttributes, versionMadeBy }: Entry, path: string): number {
+  const mode = versionMadeBy >> 8 === 3 ? externalFileAttributes >>> 16 : 0;
+  const type = mode & fileTypeBits;
+  if (type === fileTypes.link) {
+    throw new BuildFailed(`${quoted(path)} in the upload is a link, which uploads cannot hold: send the file itself.`);
+  }
+  if (type !== 0 && type !== fileTypes.regular && type !== fileTypes.folder) {
+    throw new BuildFailed(`${quoted(path)} in the upload is neither a file nor a folder.`);
+  }
+  return (mode & 0o111) === 0 ? 0o644 : 0o755;
+}
+
+/** Identifies the files by their paths, contents and modes, whatever the zip looks like. */
+function contentOf(files: ReadonlyMap<string, string>): string {
+  const digest = createHash("sha256");
+  for (const [path, file] of [...files].toSorted(([one], [other]) => (one < other ? -1 : 1)))
+    digest.update(`${path}\0${file}\n`);
+  return digest.digest("hex");
+}
+
+/** Errors of paths mean that the zip's names contradict each other; all others of the system are the platform's. */
+function isOfSystem(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return /^E[A-Z]+$/.test(code) && !["EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EILSEQ"].includes(code);
+}
+
+function reasonOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  const isContradiction = error instanceof Error && "path" in error;
+  return (isContradiction ? "two of its names contradict each other" : text).slice(0, 300).replace(/\.$/, "");
+}
+
+function quoted(path: string): string {
+  return JSON.stringify(path.slice(0, 200));
+}

@@ -1,0 +1,93 @@
+// Queries of uploads: the files of builds that come from no repository.
+import { sql } from "kysely";
+import type { BuildState } from "@slipway/contract/words.ts";
+import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { notify } from "#store/notify.ts";
+
+/** How long the address of an upload takes files. */
+export const uploadHours = 3;
+
+/** An upload, and the build that was requested with it. */
+export type UploadRow = {
+  readonly id: string;
+  readonly projectId: ProjectId;
+  readonly appId: AppId;
+  readonly sizeBytes: number | null;
+  /** Its time is over and it is not complete. */
+  readonly isExpired: boolean;
+  readonly buildId: BuildId;
+  readonly buildStatus: BuildState;
+};
+
+/** Undefined when no address has the key. No locks. */
+export async function findUpload(db: Db, keyHash: Buffer): Promise<UploadRow | undefined> {
+  const { rows } = await sql<UploadRow>`
+    select upload.id, upload.project_id as "projectId", upload.app_id as "appId", upload.size_bytes as "sizeBytes",
+           upload.completed_at is null
+             and upload.created_at < clock_timestamp() - make_interval(hours => ${uploadHours}) as "isExpired",
+           build.id as "buildId", build.status as "buildStatus"
+      from uploads upload join builds build on build.upload_id = upload.id
+     where upload.key_hash = ${keyHash} order by build.number limit 1`.execute(db);
+  return rows[0];
+}
+
+/** Notes that the files are stored and lets the build begin; false when it has ended, or that was noted before. */
+export async function completeUpload(db: Db, given: { readonly id: string; readonly bytes: number }): Promise<boolean> {
+  return await db.transaction().execute(async (tx) => {
+    const build = await tx
+      .updateTable("builds")
+      .set({ awaits_upload: false, reason: null, updated_at: sql<Date>`clock_timestamp()` })
+      .where("upload_id", "=", given.id)
+      .where("awaits_upload", "=", true)
+      .where("status", "=", "pending")
+      .returning("id")
+      .executeTakeFirst();
+    if (build === undefined) return false;
+    await tx
+      .updateTable("uploads")
+      .set({ completed_at: sql<Date>`clock_timestamp()`, size_bytes: given.bytes })
+      .where("id", "=", given.id)
+      .execute();
+    await notify(tx, "builds", build.id);
+    return true;
+  });
+}
+
+/** The newest files of an app; undefined when there are none. */
+export async function latestUpload(db: Db, appId: AppId): Promise<string | undefined> {
+  const row = await db
+    .selectFrom("uploads")
+    .select("id")
+    .where("app_id", "=", appId)
+    .where("completed_at", "is not", null)
+    .where("removed_at", "is", null)
+    .orderBy("created_at", "desc")
+    .limit(1)
+    .executeTakeFirst();
+  return row?.id;
+}
+
+/** True when the files of the upload are kept. */
+export async function isUploadKept(tx: Tx, id: string): Promise<boolean> {
+  const row = await tx.selectFrom("uploads").select("removed_at").where("id", "=", id).forShare().executeTakeFirst();
+  return row !== undefined && row.removed_at === null;
+}
+
+/**
+ * Gives up all but the newest complete one of each app, those of unfinished builds, and those of releases whose artifacts are
+ * kept. Returns the uploads whose files are kept.
+ */
+export async function giveUpUploads(db: Db): Promise<readonly string[]> {
+  await sql`
+    update uploads set removed_at = clock_timestamp()
+     where removed_at is null
+       and not exists (select from builds left join releases on releases.build_id = builds.id
+                        where builds.upload_id = uploads.id and (builds.ended_at is null or releases.collected_at is null
+                              and releases.id is not null))
+       and (completed_at is null or exists (select from apps where apps.id = app_id and deleting_at is not null)
+            or exists (select from uploads newer where newer.app_id = uploads.app_id and newer.completed_at is not null
+                          and newer.removed_at is null and newer.created_at > uploads.created_at))`.execute(db);
+  const rows = await db.selectFrom("uploads").select("id").where("removed_at", "is", null).execute();
+  return rows.map(({ id }) => id);
+}

@@ -1,0 +1,193 @@
+// Takes the zip of a deployment as it arrives: bounded in size, resumable, on disk before it is acknowledged. Its build starts
+// when it is complete. `sources/upload.ts` unpacks it.
+import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { addAbortSignal, type Readable } from "node:stream";
+import { hashOfUploadKey } from "#apps/upload-deployments.ts";
+import { diskFullRetrySeconds, sizeText } from "#lib/disk-full.ts";
+import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { completeUpload, findUpload, uploadHours, type UploadRow } from "./upload-store.ts";
+
+export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
+  readonly uploadsDir: string;
+  /** Of one zip. */
+  readonly bytesMax: number;
+  readonly disk: {
+    readonly room: { readonly bytes: number; readonly reserveBytes: number };
+    /** Why nothing new may be stored for builds, as a sentence; null when it may. */
+    buildRefusal(): string | null;
+  };
+};
+
+/** What is known of an upload. */
+export type UploadProgress = Pick<UploadRow, "buildId" | "buildStatus"> & {
+  readonly receivedBytes: number;
+  readonly isComplete: boolean;
+};
+
+/** A zip, or the next part of one. */
+export type ArrivingUpload = {
+  /** Content-Range; null: all of it, from the start. */
+  readonly range: string | null;
+  /** Content-Length; null: unknown. */
+  readonly length: number | null;
+  readonly body: Readable;
+};
+
+type Part = { readonly from: number; readonly length: number | null; readonly size: number | null };
+
+const atOnceMax = 64;
+const waitMs = 10_000;
+const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
+
+/** The uploads of all apps. */
+export class Uploads {
+  readonly #options: UploadsOptions;
+  readonly #gate = new Gate({ max: atOnceMax, waitingMax: atOnceMax });
+  /** By upload; another request for the same one ends the earlier, whose client is gone or has given up. */
+  readonly #arriving = new Map<string, { readonly control: AbortController; readonly done: Promise<unknown> }>();
+
+  constructor(options: UploadsOptions) {
+    this.#options = options;
+  }
+
+  /** Throws `Fault("not_found")` for a key that no address has. */
+  async progress(key: string): Promise<UploadProgress> {
+    return await this.#progressOf(await this.#find(key));
+  }
+
+  /**
+   * Stores what arrives. Throws `Fault("not_found" | "not_usable" | "invalid" | "conflict" | "too_large" | "unavailable" |
+   * "malformed")`; what has arrived by then is kept, unless it was too large.
+   */
+  async receive(key: string, arriving: ArrivingUpload): Promise<UploadProgress> {
+    const upload = await this.#find(key);
+    // Its client has not seen the answer to the same request.
+    if (upload.sizeBytes !== null) return await this.#progressOf(upload);
+    this.#requireOpen(upload);
+    const leave = await this.#gate.enter({ deadline: { waitMs, clock: this.#options.clock } });
+    if (leave === null)
+      throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
+    try {
+      return await this.#alone(upload.id, (signal) => this.#store(key, arriving, signal));
+    } finally {
+      leave();
+    }
+  }
+
+  /** One request for each upload. */
+  async #alone<Result>(id: string, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    for (let before = this.#arriving.get(id); before !== undefined; before = this.#arriving.get(id)) {
+      before.control.abort(new Fault("conflict", "Another request sends the same upload."));
+      await before.done;
+    }
+    const control = new AbortController();
+    const working = work(control.signal);
+    const done = working.catch(() => undefined).finally(() => this.#arriving.delete(id));
+    this.#arriving.set(id, { control, done });
+    return await working;
+  }
+
+  async #store(key: string, { range, length, body }: ArrivingUpload, signal: AbortSignal): Promise<UploadProgress> {
+    const { uploadsDir, bytesMax, db } = this.#options;
+    const upload = await this.#find(key);
+    const part = partOf(range, length);
+    if (part.from > 0 && part.from !== (await this.#stored(upload.id))) {
+      const { receivedBytes } = await this.#progressOf(upload);
+      throw new Fault("conflict", `Content-Range begins at byte ${part.from}, but must go on at ${receivedBytes}.`);
+    }
+    this.#requireRoom(part);
+    await mkdir(uploadsDir, { recursive: true, mode: 0o700 });
+    const file = await open(join(uploadsDir, upload.id), part.from === 0 ? "w" : "a", 0o600);
+    let end = part.from;
+    try {
+      for await (const chunk of addAbortSignal(signal, body) as AsyncIterable<Buffer>) {
+        if (end + chunk.length > bytesMax) throw tooLarge(bytesMax);
+        await file.appendFile(chunk);
+        end += chunk.length;
+      }
+      await file.datasync();
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      throw error;
+    } finally {
+      await file.close();
+    }
+    if (part.size !== null && end < part.size) return await this.#progressOf(upload);
+    if (end === 0) throw new Fault("invalid", "The body is empty, but must be a zip of the app's folder.");
+    const isFirst = await completeUpload(db, { id: upload.id, bytes: end });
+    const now = await this.#find(key);
+    if (!isFirst) this.#requireOpen(now);
+    return await this.#progressOf(now);
+  }
+
+  /** `part` must fit, beside what the disk keeps free for the platform. */
+  #requireRoom({ from, length, size }: Part): void {
+    const { bytesMax, disk } = this.#options;
+    const wanted = size ?? from + (length ?? 0);
+    if (wanted > bytesMax) throw tooLarge(bytesMax);
+    const refusal = disk.buildRefusal();
+    const free = disk.room.bytes - disk.room.reserveBytes;
+    if (refusal === null && wanted - from <= free) return;
+    const why =
+      refusal ?? `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the upload.`;
+    throw new Fault("unavailable", why, { retryAfterSeconds: diskFullRetrySeconds });
+  }
+
+  async #find(key: string): Promise<UploadRow> {
+    const upload = await findUpload(this.#options.db, hashOfUploadKey(key));
+    if (upload === undefined) throw new Fault("not_found", "There is no upload with this address.");
+    return upload;
+  }
+
+  #requireOpen({ isExpired, buildId, buildStatus, sizeBytes }: UploadRow): void {
+    if (sizeBytes !== null || (buildStatus === "pending" && !isExpired)) return;
+    const why = buildStatus === "pending" ? `takes files for ${uploadHours} hours, which are over` : "has ended";
+    const what = buildStatus === "pending" ? "The address" : `Build ${buildId}, which waited for these files,`;
+    throw new Fault("not_usable", `${what} ${why}: deploy again (POST …/apps).`);
+  }
+
+  async #progressOf({ id, buildId, buildStatus, sizeBytes }: UploadRow): Promise<UploadProgress> {
+    const receivedBytes = sizeBytes ?? (await this.#stored(id));
+    return { buildId, buildStatus, receivedBytes, isComplete: sizeBytes !== null };
+  }
+
+  async #stored(id: string): Promise<number> {
+    return await stat(join(this.#options.uploadsDir, id)).then(
+      ({ size }) => size,
+      () => 0,
+    );
+  }
+}
+
+/** Deletes the files of all other uploads. */
+export async function collectUploads(uploadsDir: string, readKept: () => Promise<readonly string[]>): Promise<void> {
+  // Before the rows: an upload that begins in between has a row.
+  const names = await readdir(uploadsDir).catch(() => []);
+  const kept = new Set(names.length === 0 ? [] : await readKept());
+  for (const name of names) if (!kept.has(name)) await rm(join(uploadsDir, name), { force: true });
+}
+
+function partOf(range: string | null, length: number | null): Part {
+  if (range === null) return { from: 0, length, size: length };
+  const [first, last, size] = (rangeForm.exec(range) ?? []).slice(1).map(Number);
+  if (first === undefined || last === undefined || size === undefined || last < first || last >= size) {
+    throw new Fault(
+      "invalid",
+      "Content-Range must be of the form bytes {first}-{last}/{size}, such as bytes 0-999/5000.",
+    );
+  }
+  if (length !== last - first + 1) {
+    throw new Fault(
+      "invalid",
+      `Content-Range names ${last - first + 1} bytes, but Content-Length is ${length ?? "missing"}.`,
+    );
+  }
+  return { from: first, length, size };
+}
+
+function tooLarge(bytesMax: number): Fault {
+  return new Fault("too_large", `The upload is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`);
+}
