@@ -14,6 +14,7 @@ import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { rollOutRoutes } from "@slipway/contract/roll-out-routes.ts";
 import { tokenRoutes } from "@slipway/contract/token-routes.ts";
+import { uploadRoutes } from "@slipway/contract/upload-routes.ts";
 import { usageRoutes } from "@slipway/contract/usage-routes.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
 import { newReleaseId } from "#lib/ids.ts";
@@ -35,7 +36,7 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 /** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
 const testedElsewhere: Readonly<Record<string, Route>> = {
   ...{ ...lifecycleRoutes, ...rollOutRoutes, ...projectRoutes, ...peopleRoutes, ...passwordRoutes },
-  ...{ ...gitRoutes, ...deviceRoutes, ...tokenRoutes, ...planRoutes, ...usageRoutes },
+  ...{ ...gitRoutes, ...uploadRoutes, ...deviceRoutes, ...tokenRoutes, ...planRoutes, ...usageRoutes },
   ...Object.fromEntries(Object.entries(auditRoutes).filter(([id]) => id !== "listAuditLog")),
 };
 

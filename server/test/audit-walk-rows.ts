@@ -49,6 +49,28 @@ const appsAndBuilds: WalkRows = {
     succeed: () => ({ body: { name: "made-by-walk", gitRepo: "acme/shop" } }),
     resource: ({ body }) => ({ type: "app", id: body.appId }),
   },
+  deployUpload: {
+    succeed: () => ({ body: { name: "uploaded-by-walk" } }),
+    resource: ({ body }) => ({ type: "app", id: body.appId }),
+  },
+  deployPartnerApp: {
+    succeed: () => ({ body: { name: "partner-by-walk", runtime: "deepgram" } }),
+    status: 422,
+    refuse: () => ({ caller: "inference", status: 403, unrecorded: "it changes nothing for anybody" }),
+    unrecorded: "it is always refused",
+  },
+  putUpload: {
+    async succeed(walk) {
+      const { body } = await walk.call("deployUpload", { body: { name: "uploaded-by-walk" } });
+      const key = String(body.uploadUrl).split("/").at(-1) ?? "";
+      return { caller: "nobody", parts: { upload_key: key }, body: "a zip" };
+    },
+    refuse: () => ({
+      ...{ caller: "nobody", parts: { upload_key: "nobody-s" }, body: "a zip", status: 404 },
+      unrecorded: "whoever shows nothing that is valid is nobody that is known",
+    }),
+    unrecorded: "the deployment is recorded, and whoever knows the address sends its files",
+  },
   createBuild: {
     succeed: () => ({ body: { branch: "main" } }),
     resource: ({ body }) => ({ type: "build", id: body.buildId }),

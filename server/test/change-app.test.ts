@@ -283,7 +283,7 @@ describe("a change is refused", () => {
       [{ gpuCount: "1" }, /^gpuCount is "1", but must be a whole number/],
       [{ name: "other" }, /^name is "other", but the name of an app cannot be changed/],
       [{ name: null }, /^name is null, but/],
-      [{ gitRepo: null }, /^gitRepo is null, but an app has a repository/],
+      [{ gitRepo: null }, /^gitRepo is null, but an app keeps a repository/],
       [{ gitRepo: "https://example.com/a/b" }, /^gitRepo is /],
       [
         { minReplicaCount: 7 },

@@ -5,11 +5,10 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { platformActor } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
-import { appIdOf, newProjectId, type ProjectId } from "#lib/ids.ts";
+import { newProjectId, type ProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { claimable } from "#deploy/build-store.ts";
 import { receiveBuild } from "#deploy/receive.ts";
-import { toJson } from "#store/json.ts";
 import { Leases } from "#store/lease.ts";
 import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
@@ -26,11 +25,7 @@ test("a project with many builds in the queue does not keep another's first one 
   };
   /** Adds an app with one build; returns the build's id. */
   const addBuild = async (projectId: ProjectId, name: string): Promise<string> => {
-    const appId = appIdOf(projectId, name);
-    await db
-      .insertInto("apps")
-      .values({ id: appId, project_id: projectId, name, request: toJson({}) })
-      .execute();
+    const { appId } = await createApp(db, { projectId, name });
     const build = { projectId, appId, cause: "create" as const, by: platformActor };
     return (await db.transaction().execute((tx) => receiveBuild(tx, build))).buildId;
   };

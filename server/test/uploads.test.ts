@@ -80,7 +80,7 @@ test("files that are uploaded become a release; the next upload is a build of th
   assert.deepEqual([again.status, again.number, again.artifact], ["success", 2, first.artifact], "the same files");
   const other = await deployed({ "main.py": "def run(): return 2\n" }, payload);
   assert.notDeepEqual(other.artifact, first.artifact);
-  assert.deepEqual(readdirSync(join(folder, "sources")), [], "unpacked files are removed");
+  await until("unpacked files are removed", () => readdirSync(join(folder, "sources")).length === 0);
 });
 
 test("what the API has set stays when a deployment leaves it out, and a rebuild takes the same files", async (t) => {

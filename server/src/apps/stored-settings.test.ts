@@ -88,6 +88,10 @@ describe("stored settings", () => {
     }
   });
 
+  test("of an app whose files are uploaded have no repository", () => {
+    assert.equal(releaseSettings({ ...first, gitRepo: null }).gitRepo, null);
+  });
+
   test("of a later version are read without the fields that this one does not know", () => {
     assert.deepEqual(releaseSettings({ ...first, moonPhase: "full" }), { ...first, ...since });
   });
@@ -101,7 +105,7 @@ describe("stored settings", () => {
     ["a number that is a text", { ...first, scalingTarget: "250" }, /scalingTarget is "250" \(.*expected number/],
     ["half a replica", { ...first, maxReplicaCount: 1.5 }, /maxReplicaCount is 1\.5 \(.*expected int/],
     ["a compute type that is gone", { ...first, compute: ["VAX"] }, /compute\.0 is "VAX" \(.*expected one of/],
-    ["no repository", { ...first, gitRepo: null }, /gitRepo is absent \(.*expected string/],
+    ["a repository that is no text", { ...first, gitRepo: 7 }, /gitRepo is 7 \(.*expected string/],
     ["a version that is no text", { ...first, dependencies: { ...first.dependencies, pip: { a: 1 } } }, /pip\.a is 1/],
     ["nothing", null, /settings are null \(.*expected object/],
     ["a list", [first], /settings are a list of 1/],

@@ -19,6 +19,10 @@ const owners: Who = ["owner"];
 /** By operation id. */
 export const accessTable: Readonly<Record<string, Who>> = {
   createGitApp: workers,
+  deployUpload: workers,
+  deployPartnerApp: workers,
+  putUpload: "public",
+  getUpload: "public",
   listApps: workers,
   getApp: workers,
   stopApp: workers,

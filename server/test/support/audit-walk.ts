@@ -50,6 +50,8 @@ export type WalkRow = {
   readonly actorType?: ActorType;
   /** The project of the entries, if it is not the one in the path. The default without one in the path is null. */
   projectOf?(answer: WalkAnswer, walk: Walk): string | null;
+  /** Of the call, where it is not the route's. */
+  readonly status?: number;
   /** Why a route that changes something writes no entry. */
   readonly unrecorded?: string;
 };
