@@ -1,5 +1,6 @@
-// HTTP client for the management API of one platform: JSON requests and answers, a deadline, and the platform's own message
-// for refusals.
+// HTTP client for the management API of one platform: the typed client with the caller's credentials, a deadline, and the
+// platform's own message for refusals.
+import { createClient, type Client } from "@slipway/client/client.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
@@ -31,7 +32,6 @@ export type Ask = {
 /** Returns the bearer token; `isRenewed`: the previous one was refused. Null: send none. */
 export type Bearer = (isRenewed: boolean) => Promise<string | null>;
 
-/** The same header value as the published clients send. */
 const answerMs = 30_000;
 const answerBytesMax = 50_000_000;
 /** The platform gives a sign of life every 15 seconds. */
@@ -43,6 +43,8 @@ const triesOfReads = 2;
 /** One platform at `url`, which has no trailing slash. */
 export class ApiClient {
   readonly url: string;
+  /** Typed; its requests reject like `ask`, so that `answerOf` has an answer. */
+  readonly api: Client;
   readonly #machine: Machine;
   readonly #bearer: Bearer;
   readonly #bearerHint: string;
@@ -58,19 +60,24 @@ export class ApiClient {
     this.#bearerHint = options.bearerHint ?? "";
     this.#machine = options.machine;
     this.#bearer = options.bearer;
+    this.api = createClient({ url: this.url, fetch: (request) => this.send(request) });
   }
 
   /** The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when the platform does not answer. */
-  async ask(ask: Ask): Promise<unknown> {
-    const token = await this.#bearer(false);
-    try {
-      return await this.#askAs(token, ask);
-    } catch (error) {
-      if (!(error instanceof ApiRefused) || error.status !== 401 || token === null) throw error;
-      const renewed = await this.#bearer(true);
-      if (renewed === null) throw new ApiRefused(401, error.message + this.#bearerHint, error.body);
-      return await this.#askAs(renewed, ask);
-    }
+  async ask({ method, path, body }: Ask): Promise<unknown> {
+    const isForm = body instanceof URLSearchParams;
+    const response = await this.send(
+      new Request(this.url + path, {
+        method,
+        headers: body === undefined || isForm ? {} : { "content-type": "application/json" },
+        ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+      }),
+    );
+    const text = await this.#textOf(response);
+    if (text === "") return null;
+    const answer = parsed(text);
+    if (answer !== undefined) return answer;
+    throw new Refused(`The server at ${this.url} is not a Slipway platform: its response is not JSON.`);
   }
 
   /** GETs `path`. */
@@ -85,7 +92,7 @@ export class ApiClient {
   async *events(path: string, lastId: string | null): AsyncGenerator<ServerEvent, void, undefined> {
     const headers = { accept: "text/event-stream", ...(lastId === null ? {} : { "last-event-id": lastId }) };
     const silence = new AbortController();
-    const response = await this.#open(path, headers, silence.signal);
+    const response = await this.send(new Request(this.url + path, { headers, signal: silence.signal }), null);
     const late = setTimeout(() => silence.abort(new DOMException("no sign of life", "TimeoutError")), silenceMs);
     try {
       let text = "";
@@ -107,56 +114,40 @@ export class ApiClient {
     }
   }
 
-  /** The answer to a GET, once it is known not to be a refusal. */
-  async #open(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
-    for (const isRenewed of [false, true]) {
-      const token = await this.#bearer(isRenewed);
-      const response = await this.#send(token, { method: "GET", path }, { headers, signal });
-      if (response.ok) return response;
-      const body = parsed(await this.#textOf(response));
-      const isRetried = response.status === 401 && !isRenewed && token !== null;
-      if (!isRetried) throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
+  /**
+   * Sends a request as the caller, whose token is renewed once when it is refused. Rejects like `ask`; what comes back is no
+   * refusal. `waitMs` bounds the whole answer; null: the request's own signal does.
+   */
+  async send(request: Request, waitMs: number | null = answerMs): Promise<Response> {
+    const token = await this.#bearer(false);
+    try {
+      return await this.#sendAs(token, request, waitMs);
+    } catch (error) {
+      if (!(error instanceof ApiRefused) || error.status !== 401 || token === null) throw error;
+      const renewed = await this.#bearer(true);
+      if (renewed === null) throw new ApiRefused(401, error.message + this.#bearerHint, error.body);
+      return await this.#sendAs(renewed, request, waitMs);
     }
-    throw new Refused(`The token is not accepted.${this.#bearerHint}`);
   }
 
-  async #askAs(token: string | null, ask: Ask): Promise<unknown> {
-    const response = await this.#send(token, ask);
-    const text = await this.#textOf(response);
-    const body = parsed(text);
-    if (!response.ok) throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
-    if (text === "") return null;
-    if (body === undefined)
-      throw new Refused(`The server at ${this.url} is not a Slipway platform: its response is not JSON.`);
-    return body;
-  }
-
-  /** `stream`: of an answer that goes on. */
-  async #send(
-    token: string | null,
-    { method, path, body }: Ask,
-    stream?: { readonly headers: Record<string, string>; readonly signal: AbortSignal },
-  ): Promise<Response> {
-    const isForm = body instanceof URLSearchParams;
-    const init: RequestInit = {
-      method,
-      // Never send a token to the target of a redirect.
-      redirect: "error",
-      headers: {
-        accept: "application/json",
-        "user-agent": `slipway/${this.#machine.version} (${this.#machine.system})`,
-        "x-source": "cli",
-        "x-cli-version": this.#machine.version,
-        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
-        ...(body === undefined || isForm ? {} : { "content-type": "application/json" }),
-        ...stream?.headers,
-      },
-      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
-    };
-    for (let rest = method === "GET" ? triesOfReads : 1; ; rest--) {
+  async #sendAs(token: string | null, request: Request, waitMs: number | null): Promise<Response> {
+    const { version, system } = this.#machine;
+    const headers = new Headers(request.headers);
+    if (!headers.has("accept")) headers.set("accept", "application/json");
+    headers.set("user-agent", `slipway/${version} (${system})`);
+    headers.set("x-source", "cli");
+    headers.set("x-cli-version", version);
+    if (token !== null) headers.set("authorization", `Bearer ${token}`);
+    for (let rest = request.method === "GET" ? triesOfReads : 1; ; rest--) {
+      const signal = waitMs === null ? request.signal : AbortSignal.any([request.signal, AbortSignal.timeout(waitMs)]);
       try {
-        return await fetch(this.url + path, { ...init, signal: stream?.signal ?? AbortSignal.timeout(answerMs) });
+        // Never send a token to the target of a redirect.
+        const response = await fetch(new Request(request.clone(), { headers, signal, redirect: "error" }));
+        if (response.ok) return response;
+        const body = parsed(await this.#textOf(response));
+        throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
       } catch (error) {
+        if (error instanceof Refused) throw error;
         if (rest <= 1) throw this.#unreachable(error);
       }
     }

@@ -1,7 +1,7 @@
 // `slipway apps`: lists the apps of a project.
-import { listOf, textOf, textOrNull } from "./answer.ts";
+import { answerOf } from "@slipway/client/client.ts";
 import { command } from "./command.ts";
-import { connect, projectOf, projectOptions, projectPath } from "./connection.ts";
+import { connect, projectOf, projectOptions } from "./connection.ts";
 import { jsonOption, printTable } from "./table.ts";
 
 /** Lists the apps with their states. */
@@ -12,15 +12,13 @@ export const listApps = command({
   async run(given, machine) {
     const connection = connect(given, machine);
     const project = await projectOf(connection, given, machine);
-    const apps = await connection.client.get(projectPath(project, "/apps"));
+    const params = { path: { project_id: project } };
+    const apps = await answerOf(connection.client.api.GET("/v2/projects/{project_id}/apps", { params }));
     if (given.has("json")) {
       machine.print(JSON.stringify(apps));
       return;
     }
-    const rows = listOf(apps).map((one) => [
-      ...[textOf(one, "name"), textOf(one, "status"), textOf(one, "updatedAt")],
-      textOrNull(one, "waitReason") ?? "",
-    ]);
+    const rows = apps.map(({ name, status, updatedAt, waitReason }) => [name, status, updatedAt, waitReason ?? ""]);
     if (rows.length === 0) machine.tell("The project has no apps yet.");
     else printTable(machine, ["NAME", "STATE", "CHANGED", "WAITS FOR"], rows);
   },

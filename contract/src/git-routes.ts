@@ -6,7 +6,7 @@ import { paths, type Route } from "./route.ts";
 import { gitHostKinds, gitVerdicts } from "./words.ts";
 
 const { app } = paths;
-const deliveries = `${app}/git-deliveries`;
+const deliveries = `${app}/git-deliveries` as const;
 const time = z.iso.datetime();
 
 /** The hook address of an app. */

@@ -8,8 +8,8 @@ const cents = z.int().min(0);
 const count = z.int().min(0);
 
 const operatorProjects = "/v2/operator/projects";
-const projectBudget = `${paths.project}/budget`;
-const appBudget = `${paths.app}/budget`;
+const projectBudget = `${paths.project}/budget` as const;
+const appBudget = `${paths.app}/budget` as const;
 
 /** A null limit means unlimited. */
 export const projectPlan = z.strictObject({

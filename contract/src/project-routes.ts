@@ -5,8 +5,8 @@ import { acceptFields, invitationFields, memberFields, projectFields } from "./p
 import { paths, type Route } from "./route.ts";
 
 const projects = "/v2/projects";
-const members = `${paths.project}/members`;
-const invitations = `${paths.project}/invitations`;
+const members = `${paths.project}/members` as const;
+const invitations = `${paths.project}/invitations` as const;
 const openInvitations = "/v2/auth/invitations";
 
 /** By operation id; part of the table in `routes.ts`. */

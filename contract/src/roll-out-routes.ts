@@ -3,7 +3,7 @@ import type { Field } from "./field.ts";
 import { rollOut } from "./roll-out-answers.ts";
 import { paths, type Route } from "./route.ts";
 
-const rollOutPath = `${paths.app}/rollout`;
+const rollOutPath = `${paths.app}/rollout` as const;
 
 /** The query of `…/rollout`. */
 export const rollOutQuery = {

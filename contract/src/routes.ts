@@ -23,8 +23,8 @@ import { usageRoutes } from "./usage-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 const { project, app } = paths;
-const buildPath = `${app}/builds/{build_id}`;
-const credentialPath = `${project}/git-credentials/{host}`;
+const buildPath = `${app}/builds/{build_id}` as const;
+const credentialPath = `${project}/git-credentials/{host}` as const;
 
 /** By operation id. */
 export const routes = {

@@ -3,8 +3,8 @@ import * as answers from "./answers.ts";
 import { deadRunChoice, deadRunQuery, runQuery } from "./parameters.ts";
 import { paths, type Route } from "./route.ts";
 
-const runPath = `${paths.app}/runs/{run_id}`;
-const deadRunsPath = `${paths.app}/dead-runs`;
+const runPath = `${paths.app}/runs/{run_id}` as const;
+const deadRunsPath = `${paths.app}/dead-runs` as const;
 
 /** By operation id; part of the table in `routes.ts`. */
 export const runRoutes = {

@@ -2,12 +2,12 @@
 import { paths, type Route } from "./route.ts";
 import * as shapes from "./token-fields.ts";
 
-const serviceAccounts = `${paths.project}/service-accounts`;
-const oneServiceAccount = `${serviceAccounts}/{service_account_id}`;
-const apiKeys = `${paths.project}/api-keys`;
-const oneApiKey = `${apiKeys}/{api_key_id}`;
+const serviceAccounts = `${paths.project}/service-accounts` as const;
+const oneServiceAccount = `${serviceAccounts}/{service_account_id}` as const;
+const apiKeys = `${paths.project}/api-keys` as const;
+const oneApiKey = `${apiKeys}/{api_key_id}` as const;
 const operatorTokens = "/v2/operator/tokens";
-const oneOperatorToken = `${operatorTokens}/{token_id}`;
+const oneOperatorToken = `${operatorTokens}/{token_id}` as const;
 const signingKeys = "/v2/operator/signing-keys";
 
 const rotation = { kind: "fields", fields: shapes.rotationFields, required: [] } as const;

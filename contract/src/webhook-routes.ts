@@ -4,8 +4,8 @@ import { deliveryQuery, endpointQuery, replayFields, scheduleFields, webhookSecr
 import { paths, type Route } from "./route.ts";
 
 const { project } = paths;
-const deliveries = `${project}/webhook-deliveries`;
-const endpoints = `${project}/webhook-endpoints`;
+const deliveries = `${project}/webhook-deliveries` as const;
+const endpoints = `${project}/webhook-endpoints` as const;
 
 /** By operation id; part of the table in `routes.ts`. */
 export const webhookRoutes = {

@@ -76,6 +76,7 @@ function resolveSpecifier(path: string, specifier: string): Target {
   if (specifier.startsWith("../")) return relativeMistake(path, specifier);
   if (specifier.startsWith("#")) return resolveHash(path, specifier.slice(1));
   const own = /^@slipway\/(\w+)\/(.+)$/.exec(specifier);
+  if (own?.[1] === "client") return { file: `client/src/${own[2]}` };
   if (own?.[1] === "contract") return { file: `contract/src/${own[2]}` };
   if (own?.[1] === "server") return resolveServer(path, own[2] ?? "");
   if (own?.[1] === "cli" && (isTest(path) || path.startsWith("tools/"))) return { file: `cli/${own[2]}` };

@@ -8,7 +8,7 @@ import type { Declared } from "./imports.ts";
 export const projectDir = fileURLToPath(new URL("../..", import.meta.url)).replace(/\/$/, "");
 
 /** The workspaces that hold TypeScript. */
-export const workspaces = ["contract", "server", "cli", "tools"] as const;
+export const workspaces = ["contract", "client", "server", "cli", "tools"] as const;
 
 /** File contents by path (relative, with slashes) for the files that match a glob pattern, in alphabetical order. */
 export function readTree(pattern: string): Record<string, string> {
