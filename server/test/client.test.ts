@@ -23,9 +23,9 @@ test("requests and answers have the types of the routes, and a refusal is thrown
   const [app] = await answerOf(client.GET("/v2/projects/{project_id}/apps", project));
   assert.equal(app?.name, "shop");
   const named = { params: { path: { project_id: projectId, app_id: "shop" } } };
-  // @ts-expect-error: a text is no number of replicas.
   const changed = client.PATCH("/v2/projects/{project_id}/apps/{app_id}", {
     ...named,
+    // @ts-expect-error: a text is no number of replicas.
     body: { maxReplicaCount: "many" },
   });
   await assert.rejects(answerOf(changed), (error) => {
