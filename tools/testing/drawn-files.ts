@@ -8,7 +8,7 @@ type Group = { readonly what: string; readonly max: number; readonly names: read
 const groups: readonly Group[] = [
   {
     what: "guides",
-    max: 3,
+    max: 2,
     names: [
       ...["guide-async", "guide-audit-log", "guide-backup", "guide-billing", "guide-changing", "guide-deploying"],
       ...["guide-people", "guide-releases", "guide-roll-outs", "guide-scaling", "guide-tls-proxy"],
@@ -31,11 +31,13 @@ const groups: readonly Group[] = [
       ...["hostile-container", "storage-drivers"],
     ],
   },
+  { what: "plans and budgets", max: 1, names: ["budgets-platform", "plans-platform", "plans-scheduler"] },
+  { what: "kills under the scheduler and webhooks", max: 1, names: ["scheduler-restart", "webhooks-survival"] },
   { what: "browsers", max: 1, names: ["hostile-browser", "pages", "pages-account"] },
   { what: "networks of apps", max: 1, names: ["egress", "egress-platform", "hostile-app"] },
   {
     what: "whole platforms",
-    max: 4,
+    max: 3,
     names: [
       ...[
         "app-deletion",
