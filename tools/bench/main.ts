@@ -1,7 +1,8 @@
 // `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback`, `roll-out`, `docker`,
-// `docker-fleet` or `docker-calls`: measures, prints, and writes docs/benchmarks.md.
+// `docker-fleet`, `docker-calls` or `uploads`: measures, prints, and writes docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy, async and docker-calls --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
-// for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for step and roll-out --rate --seconds=4.
+// for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for uploads --files=100000 --megabytes=5000; for step
+// and roll-out --rate --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -18,6 +19,7 @@ import { benchRollOut, rollOutSection } from "./roll-out.ts";
 import { benchRollback, rollbackSection } from "./rollback.ts";
 import { stepSection } from "./step-report.ts";
 import { benchStep } from "./step.ts";
+import { benchUploads, uploadsSection } from "./uploads.ts";
 import { benchUsage } from "./usage/usage-bench.ts";
 import { usageSection } from "./usage/usage-report.ts";
 
@@ -30,6 +32,8 @@ const { positionals, values } = parseArgs({
     rows: { type: "string", default: "10000000" },
     projects: { type: "string", default: "50" },
     apps: { type: "string", default: "1000" },
+    files: { type: "string", default: "100000" },
+    megabytes: { type: "string", default: "5000" },
     rate: { type: "string" },
     "docker-host": { type: "string" },
     "no-write": { type: "boolean", default: false },
@@ -111,6 +115,13 @@ async function dockerCalls(): Promise<string> {
   return section;
 }
 
+async function uploads(): Promise<string> {
+  const options = { files: Number(values.files), megabytes: Number(values.megabytes) };
+  const section = uploadsSection(await benchUploads(options, print), machine());
+  print(section);
+  return section;
+}
+
 async function rollback(): Promise<string> {
   const section = rollbackSection(await benchRollback({ rounds }, print));
   print(section);
@@ -134,6 +145,7 @@ const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   push,
   rollback,
   "roll-out": rollOut,
+  uploads,
   docker,
   "docker-fleet": dockerFleet,
   "docker-calls": dockerCalls,
