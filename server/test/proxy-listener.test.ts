@@ -53,8 +53,15 @@ test("what is not HTTP is answered with a reason and closed", async (t) => {
     [`GET / HTTP/1.1\r\nHost: x\r\nX: ${"y".repeat(40_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
     ["GET / HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 /],
     ["\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
-    ["get / HTTP/1.1\r\nHost: x\r\n\r\n", /^HTTP\/1\.1 501 .*"message":"The method get is unknown\. .*capitals: GET/s],
-    [`FETCH ${helloPath}/run HTTP/1.1\r\nHost: x\r\n\r\n`, /^HTTP\/1\.1 501 .*The method FETCH is unknown/s],
+    [
+      "get / HTTP/1.1\r\nHost: x\r\n\r\n",
+      /^HTTP\/1\.1 405 .*Allow: GET, .*"message":"The method get is not allowed\. .*capitals: GET/s,
+    ],
+    [
+      `FETCH ${helloPath}/run HTTP/1.1\r\nHost: x\r\n\r\n`,
+      /^HTTP\/1\.1 405 .*Allow: GET, .*The method FETCH is not allowed/s,
+    ],
+    ["CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", /^HTTP\/1\.1 405 .*Allow: GET, .*The method CONNECT is not allowed/s],
     ["GET / HTTP/1.1\r\nHost: x\r\nA: b\n\r\n\r\n", /^HTTP\/1\.1 400 /],
   ];
   for (const [bytes, answer] of asked) {

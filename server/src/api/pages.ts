@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply } from "fastify";
+import { addOtherMethods } from "./router.ts";
 
 /** Only scripts and styles from here, none inline; the page may call only this API. */
 const policy =
@@ -40,10 +41,12 @@ export function addPages(api: FastifyInstance): void {
   for (const name of assets) add(api, `/dashboard/assets/${name}`, name);
   for (const url of ["/dashboard", "/dashboard/*"]) add(api, url, "dashboard.html");
   api.get("/", (_request, reply: FastifyReply) => reply.redirect("/dashboard"));
+  addOtherMethods(api, "/", ["GET"]);
 }
 
 function add(api: FastifyInstance, url: string, name: `${string}.${keyof typeof types}`): void {
   const text = readFileSync(join(import.meta.dirname, "pages", name), "utf8");
   const type = types[name.slice(name.lastIndexOf(".") + 1) as keyof typeof types];
   api.get(url, (_request, reply: FastifyReply) => reply.headers(headers).type(type).send(text));
+  addOtherMethods(api, url, ["GET"]);
 }

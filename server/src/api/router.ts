@@ -1,5 +1,6 @@
 // Registers the routes of the contract's table: for each the access check, the audit row of refusals, and the handler. A
 // known path with another method is answered 405, everything else 404.
+import { METHODS } from "node:http";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
@@ -23,7 +24,9 @@ const refusalsMax = 300;
 /** Of a route that takes bytes; GitHub sends no larger event. */
 const bytesMax = 26_214_400;
 
-const methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] as const;
+/** All that node's parser knows, so that each is answered; it hands over CONNECT in a way of its own. */
+const methods = METHODS.filter((method) => method !== "CONNECT");
+const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /** What is known about a request with a valid token. */
 const known = new WeakMap<FastifyRequest, { readonly route: Route; readonly caller: Caller }>();
@@ -34,10 +37,19 @@ export function addRoutes(
   handlers: Readonly<Record<RouteId, Handler>>,
   parts: HandlerParts,
 ): void {
+  for (const method of methods) if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
   const recorded = new RateLimit({ max: refusalsMax, clock: parts.clock });
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
   const paths = new Set<string>(routeIds.map((id) => routes[id].path));
-  for (const path of paths) addOtherMethods(api, path);
+  for (const path of paths) {
+    const has = routeIds.filter((id) => routes[id].path === path).map((id) => routes[id].method);
+    addOtherMethods(api, urlOf(path), has);
+  }
+  // Not in the handler below: Fastify reads the body of a QUERY first.
+  api.addHook("onRequest", (request, reply, done) => {
+    if (request.is404 && !usualMethods.includes(request.method)) refuseMethod(request, reply, usualMethods.join(", "));
+    done();
+  });
   api.setNotFoundHandler(() => {
     throw new Fault("not_found", "There is nothing at this path; /openapi.json lists all paths.");
   });
@@ -186,21 +198,24 @@ function byOf(request: FastifyRequest, caller: Caller | null): By {
   };
 }
 
-/** Answers 405 to other methods of a known path, and handles OPTIONS; both list the allowed methods. */
-function addOtherMethods(api: FastifyInstance, path: string): void {
-  const has = new Set<string>(routeIds.filter((id) => routes[id].path === path).map((id) => routes[id].method));
+/** Answers 405 to other methods of a path than these, and handles OPTIONS; both list the allowed methods. */
+export function addOtherMethods(api: FastifyInstance, url: string, methodsOfPath: readonly string[]): void {
+  const has = new Set(methodsOfPath);
   if (has.has("GET")) has.add("HEAD");
-  const allow = [...has, "OPTIONS"].join(", ");
+  has.add("OPTIONS");
+  const allow = [...has].join(", ");
   api.route({
     method: methods.filter((method) => !has.has(method)),
-    url: urlOf(path),
-    onRequest: (request, reply, _done) => {
-      void reply.header("allow", allow);
-      throw new Fault("method_not_allowed", `${request.method} is not allowed here; allowed: ${allow}.`);
-    },
+    url,
+    onRequest: (request, reply) => refuseMethod(request, reply, allow),
     handler: () => undefined,
   });
-  api.options(urlOf(path), (_request, reply: FastifyReply) => reply.header("allow", allow).code(204).send());
+  api.options(url, (_request, reply: FastifyReply) => reply.header("allow", allow).code(204).send());
+}
+
+function refuseMethod({ method }: FastifyRequest, reply: FastifyReply, allow: string): never {
+  void reply.header("allow", allow);
+  throw new Fault("method_not_allowed", `${method} is not allowed here; allowed: ${allow}.`);
 }
 
 /** `{name}` in Fastify's notation. */

@@ -83,6 +83,13 @@ export function slowBody(bodyMs: number): ParseError {
   return Object.assign(new Error(message), { code: slowBodyCode });
 }
 
+const tunnelCode = "SLIPWAY_TUNNEL";
+
+/** A request for a tunnel. Node would close its connection without an answer. */
+export function tunnel(): ParseError {
+  return Object.assign(new Error("CONNECT is not supported."), { code: tunnelCode });
+}
+
 /** Answers a request that is not served, then closes the connection. */
 export function refuseUnfit(response: ServerResponse, { status, message }: Refusal): void {
   const body = JSON.stringify({ message });
@@ -116,6 +123,7 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
     return { status: "408 Request Timeout", message: "The head of the request took too long." };
   }
   if (code === slowBodyCode) return { status: "408 Request Timeout", message };
+  if (code === tunnelCode) return notAllowed("CONNECT");
   if (code === "HPE_INVALID_VERSION") {
     return { status: "505 HTTP Version Not Supported", message: "The request is not HTTP/1.1." };
   }
@@ -125,10 +133,15 @@ function refusalOf({ code, rawPacket, message }: ParseError): Refusal {
       : undefined;
   // The bytes may begin with an earlier, valid request.
   if (method !== undefined && !METHODS.includes(method)) {
-    const message = `The method ${method} is unknown. Methods are written in capitals: GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS.`;
-    return { status: "501 Not Implemented", message };
+    return notAllowed(method);
   }
   return { status: "400 Bad Request", message: "The request is not HTTP/1.1." };
+}
+
+function notAllowed(method: string): Refusal {
+  const allowed = "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS";
+  const message = `The method ${method} is not allowed. Methods are written in capitals: ${allowed}.`;
+  return { status: "405 Method Not Allowed", message, fields: `Allow: ${allowed}\r\n` };
 }
 
 function tooLong(head: string): Refusal {

@@ -8,7 +8,7 @@ import { newRunId } from "#lib/ids.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import { stopping } from "./call-faults.ts";
 import { Deadlines } from "./deadlines.ts";
-import { headBytesMax, OpenAnswers, refuseUnfit, unfitness, unmetExpectation } from "./malformed.ts";
+import { headBytesMax, OpenAnswers, refuseUnfit, tunnel, unfitness, unmetExpectation } from "./malformed.ts";
 import { PlainConnection, type PlainParts } from "./plain-connection.ts";
 import type { PlainRequest } from "./plain-request.ts";
 import { sendRefusal } from "./refusal.ts";
@@ -123,6 +123,7 @@ export function createListener(parts: ListenerParts): Listener {
     refuseUnfit(response, unmetExpectation);
   });
   server.on("upgrade", (request, socket, firstBytes) => takerOf(parts, request)?.(request, socket, firstBytes));
+  server.on("connect", (_request, socket) => answers.refuse(tunnel(), socket));
   server.on("clientError", (error, socket) => answers.refuse(error, socket));
   const plain = takePlain(server, { ...parts, times, deadlines, isDraining: () => draining !== null });
   return {

@@ -1,0 +1,42 @@
+// Methods that no path has: what HTTP knows and the platform does not, and what nobody knows. Each is answered in words.
+import assert from "node:assert/strict";
+import { METHODS, request } from "node:http";
+import { test } from "node:test";
+import { faultAnswer } from "@slipway/contract/answers.ts";
+import { startManagementApi } from "./support/management-api.ts";
+
+type Answer = { readonly status: number | undefined; readonly allow: string | undefined; readonly body: string };
+
+/** `fetch` refuses to send some of the methods. */
+function ask(url: string, method: string): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers: { authorization: "Bearer x" } }, (answer) => {
+      let body = "";
+      answer.on("data", (chunk: Buffer) => (body += chunk.toString()));
+      answer.on("end", () => resolve({ status: answer.statusCode, allow: answer.headers.allow, body }));
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+test("every method of HTTP that a path does not have is answered 405 with Allow and a message, on any path", async (t) => {
+  const api = await startManagementApi(t);
+  const others = METHODS.filter((one) => !["GET", "HEAD", "POST", "OPTIONS", "CONNECT"].includes(one));
+  assert.ok(others.includes("TRACE") && others.includes("PROPFIND") && others.includes("QUERY"));
+  for (const method of others) {
+    for (const [path, allow] of [
+      ["/v2/projects", "GET, POST, HEAD, OPTIONS"],
+      ["/dashboard", "GET, HEAD, OPTIONS"],
+    ]) {
+      const answer = await ask(api.baseUrl + path, method);
+      assert.deepEqual([answer.status, answer.allow], [405, allow], `${method} ${path}`);
+      faultAnswer.parse(JSON.parse(answer.body));
+    }
+  }
+  for (const method of ["TRACE", "PROPFIND", "QUERY"]) {
+    const answer = await ask(`${api.baseUrl}/nothing`, method);
+    assert.deepEqual([answer.status, answer.allow], [405, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"], method);
+    faultAnswer.parse(JSON.parse(answer.body));
+  }
+});
