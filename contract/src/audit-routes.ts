@@ -167,6 +167,7 @@ export const auditRoutes = {
     status: 200,
     answer: bytes,
     isBytes: true,
+    otherTypes: ["application/x-ndjson", "text/csv"],
   },
   getAuditForwarding: {
     method: "GET",

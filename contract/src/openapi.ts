@@ -2,6 +2,7 @@
 // server serves it.
 import { z } from "zod";
 import { faultAnswer } from "./answers.ts";
+import { bodyExample, example } from "./examples.ts";
 import { allowedText, fieldSchema, numberForm, type Field } from "./field.ts";
 import type { BodyShape, Route } from "./route.ts";
 import { routeIds, routes } from "./routes.ts";
@@ -35,14 +36,7 @@ export function openApiDocument(serverUrl = "/"): Json {
 
 function operation(id: string, route: Route): Json {
   const fault = { "application/json": { schema: { $ref: "#/components/schemas/Fault" } } };
-  const content =
-    route.isBytes === true
-      ? { "*/*": { schema: { type: "string", format: "binary" } } }
-      : {
-          "application/json": { schema: jsonSchema(route.answer) },
-          ...Object.fromEntries((route.otherTypes ?? []).map((type) => [type, { schema: { type: "string" } }])),
-        };
-  const answer = { description: route.about, content };
+  const answer = { description: route.about, ...answerContent(route) };
   return {
     operationId: id,
     summary: route.about.split(/(?<=\.)\s/)[0],
@@ -50,9 +44,9 @@ function operation(id: string, route: Route): Json {
     ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
     parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {})],
     ...(route.takesBytes === true || route.takesStream === true
-      ? { requestBody: { required: true, content: { "*/*": { schema: { type: "string", format: "binary" } } } } }
+      ? { requestBody: { required: true, content: { "*/*": { schema: binary } } } }
       : {}),
-    ...(route.body === undefined ? {} : { requestBody: requestBody(route.body, route.takesForm === true) }),
+    ...(route.body === undefined ? {} : { requestBody: requestBody(id, route.body, route.takesForm === true) }),
     responses: {
       [route.status]: answer,
       ...ownRefusals(route),
@@ -61,11 +55,34 @@ function operation(id: string, route: Route): Json {
   };
 }
 
+const binary = { type: "string", format: "binary" };
+
+/** A redirect has no body. */
+function answerContent({ status, isBytes, answer, otherTypes = [], events }: Route): Json {
+  if (status === 302)
+    return { headers: { Location: { required: true, schema: { type: "string", format: "uri-reference" } } } };
+  const types = Object.fromEntries(otherTypes.map((type) => [type, { schema: { type: "string" } }]));
+  if (isBytes === true) return { content: otherTypes.length === 0 ? { "*/*": { schema: binary } } : types };
+  const schema = jsonSchema(answer);
+  const stream = events === undefined ? {} : { "text/event-stream": eventStream(jsonSchema(events)) };
+  return { content: { "application/json": { schema, example: example(schema) }, ...types, ...stream } };
+}
+
+/** OpenAPI 3.1 has no words for the data of events, hence a field of our own. */
+function eventStream(data: Json): Json {
+  const description = "Server-sent events. The data of each is JSON of the schema in `x-event-data`.";
+  const text = `data: ${JSON.stringify(example(data))}\n\n`;
+  return { schema: { type: "string", description }, example: text, "x-event-data": data };
+}
+
 function ownRefusals({ refusals = {} }: Route): Json {
-  const entries = Object.entries(refusals).map(([status, shape]) => [
-    status,
-    { description: "A refusal.", content: { "application/json": { schema: jsonSchema(shape) } } },
-  ]);
+  const entries = Object.entries(refusals).map(([status, shape]) => {
+    const schema = jsonSchema(shape);
+    return [
+      status,
+      { description: "A refusal.", content: { "application/json": { schema, example: example(schema) } } },
+    ];
+  });
   return Object.fromEntries(entries) as Json;
 }
 
@@ -100,7 +117,7 @@ function queryParameters(query: Readonly<Record<string, Field>>): Json[] {
   }));
 }
 
-function requestBody(body: BodyShape, takesForm: boolean): Json {
+function requestBody(id: string, body: BodyShape, takesForm: boolean): Json {
   const schema =
     body.kind === "map"
       ? {
@@ -115,13 +132,14 @@ function requestBody(body: BodyShape, takesForm: boolean): Json {
           properties: Object.fromEntries(
             Object.entries(body.fields).map(([name, field]) => [
               name,
-              { description: fieldText(field), ...bodyField(field, body.areNullable === true) },
+              { description: fieldText(field), ...bodyField(field, name, body) },
             ]),
           ),
         };
   const isRequired = body.kind === "map" || body.required.length > 0;
-  const asForm = takesForm ? { "application/x-www-form-urlencoded": { schema } } : {};
-  return { required: isRequired, content: { "application/json": { schema }, ...asForm } };
+  const content = { schema, example: bodyExample(id, schema) };
+  const asForm = takesForm ? { "application/x-www-form-urlencoded": content } : {};
+  return { required: isRequired, content: { "application/json": content, ...asForm } };
 }
 
 function fieldText(field: Field): string {
@@ -132,9 +150,11 @@ function fieldText(field: Field): string {
   return notes.join(" ");
 }
 
-function bodyField(field: Field, isNullable: boolean): Json {
-  const { default: _, ...schema } = fieldJson(field);
-  return isNullable ? { anyOf: [schema, { type: "null" }] } : fieldJson(field);
+/** Null counts as absent; in a change it removes what was set, so there the default says nothing. */
+function bodyField(field: Field, name: string, body: BodyShape & { kind: "fields" }): Json {
+  const { default: byDefault, ...schema } = fieldJson(field);
+  const known = byDefault === undefined || body.areNullable === true ? {} : { default: byDefault };
+  return body.required.includes(name) ? { ...schema, ...known } : { anyOf: [schema, { type: "null" }], ...known };
 }
 
 function fieldJson(field: Field): Json {

@@ -27,7 +27,7 @@ export const rollOutRoutes = {
     query: rollOutQuery,
     status: 200,
     answer: rollOut,
-    otherTypes: ["text/event-stream"],
+    events: rollOut,
   },
   pauseRollOut: {
     method: "POST",

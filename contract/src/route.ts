@@ -41,8 +41,10 @@ export type Route = {
   readonly refusals?: Readonly<Record<number, z.ZodType>>;
   /** The answer is not JSON but bytes of any content type. */
   readonly isBytes?: true;
-  /** Other content types of the answer, for callers that request them. */
+  /** Other content types of the answer, for callers that request them; with `isBytes` all of them. */
   readonly otherTypes?: readonly string[];
+  /** The data of the server-sent events that callers can get instead. */
+  readonly events?: z.ZodType;
 };
 
 /** Path prefixes. */

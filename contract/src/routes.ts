@@ -120,7 +120,7 @@ export const routes = {
     query: buildLogQuery,
     status: 200,
     answer: answers.buildLogPage,
-    otherTypes: ["text/event-stream"],
+    events: answers.buildLogLine,
   },
   getAppLogs: {
     method: "GET",
@@ -132,7 +132,7 @@ export const routes = {
     query: appLogQuery,
     status: 200,
     answer: answers.appLogPage,
-    otherTypes: ["text/event-stream"],
+    events: answers.appLogPage.shape.logs.element,
   },
   listContainers: {
     method: "GET",

@@ -4,6 +4,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
+import addFormats from "ajv-formats";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { appFields, fieldNames } from "@slipway/contract/app-fields.ts";
 import { fieldsPage } from "@slipway/contract/fields-page.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
@@ -42,6 +44,26 @@ test("the OpenAPI document is one, by the schema of OpenAPI 3.1", async () => {
   assert.ok(valid, JSON.stringify(errors, null, 1)?.slice(0, 4_000));
 });
 
+test("every JSON body and answer of the OpenAPI document has an example, which is what its schema allows", () => {
+  const ajv = new Ajv2020({ strict: false, allErrors: true });
+  (addFormats as unknown as (to: Ajv2020) => void)(ajv);
+  for (const format of ["starts_with", "cidrv4", "cidrv6"]) ajv.addFormat(format, true);
+  let count = 0;
+  const wrong: string[] = [];
+  for (const operation of Object.values<Json>(openApiDocument()["paths"] as Json).flatMap(Object.values<Json>)) {
+    const contents = [operation.requestBody, ...Object.values<Json>(operation.responses)].map(
+      (one) => one?.content ?? {},
+    );
+    for (const [type, { schema, example }] of contents.flatMap(Object.entries<Json>)) {
+      if (schema.$ref !== undefined || type !== "application/json") continue;
+      count += 1;
+      if (!ajv.validate(schema, example)) wrong.push(`${operation.operationId}: ${ajv.errorsText()}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+  assert.ok(count > 150, `${count}`);
+});
+
 test("docs/app-settings.md is what the table of fields says", async () => {
   const found = await readFile(join(root, "docs/app-settings.md"), "utf8");
   assert.equal(found, fieldsPage(), "run: node_modules/.bin/node tools/openapi.ts");
@@ -53,8 +75,9 @@ test("the OpenAPI document has every route, every field with its sentence, and r
     const route: Route = routes[id];
     const operation = document.paths[route.path][route.method.toLowerCase()];
     assert.equal(operation.operationId, id);
-    const type = route.isBytes === true ? "*/*" : "application/json";
-    assert.ok(operation.responses[route.status].content[type].schema);
+    const type = route.isBytes === true ? (route.otherTypes?.[0] ?? "*/*") : "application/json";
+    const { content, headers } = operation.responses[route.status];
+    assert.ok(route.status === 302 ? headers.Location.schema : content[type].schema, id);
     const named = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     const described = operation.parameters.filter((one: Json) => one.in === "path").map((one: Json) => one.name);
     assert.deepEqual(described, named);
