@@ -29,13 +29,13 @@ export function openApiDocument(serverUrl = "/"): Json {
     paths,
     components: {
       schemas: { Fault: jsonSchema(faultAnswer) },
+      responses: Object.fromEntries(Object.entries(refusals).map(([name, { about }]) => [name, refusal(about)])),
       securitySchemes: { token: { type: "http", scheme: "bearer", bearerFormat: "JWT" } },
     },
   };
 }
 
 function operation(id: string, route: Route): Json {
-  const fault = { "application/json": { schema: { $ref: "#/components/schemas/Fault" } } };
   const answer = { description: route.about, ...answerContent(route) };
   return {
     operationId: id,
@@ -49,8 +49,9 @@ function operation(id: string, route: Route): Json {
     ...(route.body === undefined ? {} : { requestBody: requestBody(id, route.body, route.takesForm === true) }),
     responses: {
       [route.status]: answer,
+      ...usualRefusals(route),
       ...ownRefusals(route),
-      default: { description: "A refusal or failure.", content: fault },
+      default: { $ref: "#/components/responses/Refusal" },
     },
   };
 }
@@ -75,8 +76,47 @@ function eventStream(data: Json): Json {
   return { schema: { type: "string", description }, example: text, "x-event-data": data };
 }
 
-function ownRefusals({ refusals = {} }: Route): Json {
-  const entries = Object.entries(refusals).map(([status, shape]) => {
+/** The refusals that follow from a route's row; those of its use case have the status 409 or 422. */
+const refusals: Readonly<Record<string, { status?: number; about: string; isOf?: (route: Route) => boolean }>> = {
+  BadRequest: { status: 400, about: "The request is malformed, or a value is not allowed; the message names it." },
+  Unauthorized: { status: 401, about: "No token was sent, or it is no longer valid.", isOf: needsProof },
+  Forbidden: { status: 403, about: "The token is valid but does not allow this.", isOf: needsProof },
+  NotFound: {
+    status: 404,
+    about: "There is no such thing, or it is not the caller's.",
+    isOf: (route) => route.path.includes("{") || takesBody(route),
+  },
+  TooLarge: { status: 413, about: "The body is larger than the limit.", isOf: takesBody },
+  UnsupportedMediaType: { status: 415, about: "The body is not declared as application/json.", isOf: takesBody },
+  TooManyRequests: { status: 429, about: "A rate limit is reached; retry after the seconds in `Retry-After`." },
+  Unavailable: { status: 503, about: "The platform is stopping, or a part that it needs does not answer." },
+  Refusal: { about: "Another refusal or failure; docs/errors.md lists all." },
+};
+
+/** A token, or what a body holds: a password, the link of an invitation. */
+function needsProof(route: Route): boolean {
+  return route.access !== "public" || takesBody(route);
+}
+
+function takesBody({ body, takesBytes, takesStream }: Route): boolean {
+  return body !== undefined || takesBytes === true || takesStream === true;
+}
+
+function usualRefusals(route: Route): Json {
+  const found = Object.entries(refusals).filter(
+    ([, { status, isOf }]) => status !== undefined && isOf?.(route) !== false,
+  );
+  const entries = found.map(([name, { status }]) => [status, { $ref: `#/components/responses/${name}` }]);
+  return Object.fromEntries(entries) as Json;
+}
+
+function refusal(description: string): Json {
+  const schema = { $ref: "#/components/schemas/Fault" };
+  return { description, content: { "application/json": { schema, example: { message: "…" } } } };
+}
+
+function ownRefusals({ refusals: own = {} }: Route): Json {
+  const entries = Object.entries(own).map(([status, shape]) => {
     const schema = jsonSchema(shape);
     return [
       status,

@@ -114,7 +114,7 @@ export function streamOf({ request }: ApiCall): Readable {
 /** The fields of the call's body, which may be missing when none is required. Throws `Fault("malformed" | "invalid")`. */
 export function bodyOf({ route, body }: ApiCall): Record<string, Value> {
   const shape = must(route.body?.kind === "fields" ? route.body : null, "the route takes a body of fields");
-  return readBody(shape, body ?? (shape.required.length === 0 ? {} : undefined));
+  return readBody(shape, body === undefined && shape.required.length === 0 ? {} : body);
 }
 
 /** The fields of a body; null counts as absent. Throws `Fault("malformed" | "invalid")`. */
@@ -125,10 +125,10 @@ export function readBody(
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object.`);
   }
-  const given = new Map<string, unknown>(Object.entries(body).filter(([, value]) => value !== null));
-  for (const name of given.keys()) {
+  for (const name of Object.keys(body)) {
     if (!Object.hasOwn(shape.fields, name)) throw unknown(name, "field", shape.fields);
   }
+  const given = new Map<string, unknown>(Object.entries(body).filter(([, value]) => value !== null));
   for (const name of shape.required) {
     const field = shape.fields[name];
     if (field !== undefined && !given.has(name)) {

@@ -6,8 +6,11 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 
 type Content = Readonly<Record<string, { readonly schema: object }>>;
-type Operation = { readonly responses: Readonly<Record<string, { readonly content: Content }>> };
+type Operation = { readonly responses: Readonly<Record<string, { readonly content?: Content }>> };
 type Document = { readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>> };
+
+/** Of refusals, which many operations share. */
+const faultContent: Content = { "application/json": { schema: {} } };
 
 /** The content of contract/openapi.json; api-documents.test.ts compares the two. */
 const document = openApiDocument() as Document;
@@ -60,10 +63,14 @@ export function checkAnswer({ method, path, status, contentType, text }: Seen): 
   }
   const name = Object.hasOwn(operation.responses, String(status)) ? String(status) : "default";
   assert.ok(name !== "default" || status >= 400, `${what}, a success that the OpenAPI document does not have`);
-  const { content = {} } = operation.responses[name] ?? {};
+  const response = operation.responses[name];
+  const isUsual = response !== undefined && "$ref" in response;
+  const { content = {} } = isUsual ? { content: faultContent } : (response ?? {});
+  if (Object.keys(content).length === 0) return assert.equal(contentType, null, `${what}, which has no body`);
   const type = [contentType?.split(";")[0] ?? "", "*/*"].find((one) => Object.hasOwn(content, one));
   assert.ok(type !== undefined, `${what}, but the OpenAPI document has ${Object.keys(content).join(", ")}`);
   if (type !== "application/json") return;
+  if (isUsual) return checkBody(`/components/schemas/Fault`, text, what);
   const steps = ["paths", found.path, method.toLowerCase(), "responses", name, "content", type, "schema"];
   checkBody(
     steps.map((step) => `/${encodeURIComponent(step.replaceAll("~", "~0").replaceAll("/", "~1"))}`).join(""),

@@ -1,5 +1,6 @@
 // Everything behind the management API, on a fresh database, except the execution of builds; `management-api.ts` serves it.
 import type { TestContext } from "node:test";
+import { OutwardGuard } from "#lib/outward-guard.ts";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
@@ -126,6 +127,8 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
   const { isThere = () => Promise.resolve(true) } = options;
   const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged, isThere });
   const ignore = (): void => undefined;
+  const guard = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
+  const checkUrl = (url: string): string | null => guard.checkUrl(url);
   const runSettings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, onCancelled: ignore };
   const retentionOf = (): number => 365;
   const chain = new AuditChain({ db, clock, log, signer: keys });
@@ -143,13 +146,13 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     appLogs: new AppLogs({ ...fixture }),
     runs: new RunUseCases({ ...runSettings, db, clock, log, ...options.runs }),
     plans: { useCases: planUseCases, days: { audit: 365, logs: 30 } },
-    budgets: new BudgetUseCases({ db, clock, log, hasMail: false, checkUrl: () => null, onStep: ignore }),
+    budgets: new BudgetUseCases({ db, clock, log, hasMail: false, checkUrl, onStep: ignore }),
     coupons: new CouponUseCases({ db, clock, plans: planUseCases }),
     usage: new UsageQueries({ db, clock }),
     statements: new StatementQueries({ db, clock }),
     auditLog: new AuditLog({ db, clock, retentionOf }),
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),
-    auditForwarding: new ForwardingUseCases({ db, sealer, checkUrl: () => null }),
+    auditForwarding: new ForwardingUseCases({ db, sealer, checkUrl }),
     gitHooks: new GitHooks({ db, sealer, clock, onDelivery: ignore }),
     webhooks: new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: ignore }),
   };
