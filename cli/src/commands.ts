@@ -18,6 +18,10 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Start the platform. It is configured with environment variables.",
     load: async () => (await import("./start.ts")).start,
   },
+  deploy: {
+    about: "Deploy the app of a folder, and follow its build.",
+    load: async () => (await import("./deploy.ts")).deploy,
+  },
   login: { about: "Sign in to a platform.", load: async () => (await import("./login.ts")).login },
   logout: { about: "Sign out on this machine.", load: async () => (await import("./logout.ts")).logout },
   whoami: {

@@ -1,0 +1,174 @@
+// Chooses the files of an app's folder: `include` and `exclude` of its TOML file, `.gitignore` and `.slipwayignore` of each
+// folder, and never what only this machine needs. `deploy` packs them, `dev` watches them.
+import { existsSync, readFileSync } from "node:fs";
+import { lstat, readdir, realpath, stat } from "node:fs/promises";
+import { dirname, join, relative, sep } from "node:path";
+import ignore, { type Ignore } from "ignore";
+import type { AppFolder } from "./app-folder.ts";
+import { globTest } from "./glob.ts";
+import { Refused } from "./refused.ts";
+
+/** A file to pack. */
+export type ChosenFile = {
+  /** Relative to the folder, with `/`. */
+  readonly path: string;
+  /** Where its content is: elsewhere in the folder when `path` is a link. */
+  readonly source: string;
+  readonly bytes: number;
+  readonly isExecutable: boolean;
+};
+
+export type ChosenFiles = {
+  /** By path. */
+  readonly files: readonly ChosenFile[];
+  /** What ignore files, and files that are none (such as sockets), have kept out: paths, a folder for all in it. */
+  readonly leftOut: readonly string[];
+};
+
+/** Never part of an app, on any level. */
+const neverNames = new Set([".git", ".hg", ".svn", ".slipway", "node_modules", "__pycache__"]);
+/** Each folder's rules; the second file can take back what the first one says. */
+const ignoreNames = [".gitignore", ".slipwayignore"] as const;
+/** The platform takes no more. */
+const filesMax = 200_000;
+
+/** True for a name that is left out wherever it is. */
+export function isNeverChosen(name: string): boolean {
+  return neverNames.has(name);
+}
+
+/** Throws `Refused` for a link that leaves the folder or leads back into itself, and when nothing is chosen. */
+export async function chooseFiles(folder: AppFolder): Promise<ChosenFiles> {
+  const choice = new Choice(folder);
+  await choice.walk();
+  const files = choice.files.toSorted((one, other) => (one.path < other.path ? -1 : 1));
+  if (files.length > 0) return { files, leftOut: choice.leftOut };
+  const why = folder.toml === null ? "" : ` Its include is ${JSON.stringify(folder.include)}.`;
+  throw new Refused(`${folder.path} has no files to deploy.${why}`, { exitCode: 2 });
+}
+
+/** Rules of one folder, for paths below it. */
+type Rules = { readonly base: string; readonly rules: Ignore };
+
+type FolderAt = {
+  readonly absolute: string;
+  readonly path: string;
+  readonly rules: readonly Rules[];
+  /** The real folders from the root to this one. */
+  readonly above: readonly string[];
+};
+
+class Choice {
+  readonly files: ChosenFile[] = [];
+  readonly leftOut: string[] = [];
+  readonly #folder: AppFolder;
+  readonly #isIncluded: (path: string) => boolean;
+  readonly #isExcluded: (path: string) => boolean;
+
+  constructor(folder: AppFolder) {
+    this.#folder = folder;
+    this.#isIncluded = includeTest(folder);
+    const excludes = folder.exclude.map(globTest);
+    this.#isExcluded = (path) => excludes.some((test) => test?.(path) === true);
+  }
+
+  async walk(): Promise<void> {
+    const root = await realpath(this.#folder.path);
+    await this.#enter({ absolute: root, path: "", rules: rulesAbove(root), above: [root] });
+  }
+
+  async #enter({ absolute, path, rules: before, above }: FolderAt): Promise<void> {
+    const own = rulesOf(absolute);
+    const rules = own === null ? before : [...before, own];
+    const entries = await readdir(absolute, { withFileTypes: true });
+    for (const entry of entries.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
+      const at = { absolute: join(absolute, entry.name), path: path === "" ? entry.name : `${path}/${entry.name}` };
+      if (neverNames.has(entry.name) || (this.#isExcluded(at.path) && !this.#isToml(at.path))) continue;
+      const source = entry.isSymbolicLink() ? await this.#targetOf(at, above) : at.absolute;
+      const stats = await stat(source);
+      const isFolder = stats.isDirectory();
+      if (isFolder && existsSync(join(source, "pyvenv.cfg"))) continue;
+      if (!this.#isToml(at.path) && isIgnored(rules, at.absolute, isFolder)) this.leftOut.push(at.path);
+      else if (isFolder) await this.#enter({ absolute: source, path: at.path, rules, above: [...above, source] });
+      else if (!stats.isFile()) this.leftOut.push(at.path);
+      else if (this.#isIncluded(at.path)) this.#add({ ...at, source, stats });
+    }
+  }
+
+  /** The platform reads it first, whatever the patterns say. */
+  #isToml(path: string): boolean {
+    return path === this.#folder.toml?.file;
+  }
+
+  #add(found: { path: string; source: string; stats: { readonly size: number; readonly mode: number } }): void {
+    const { path, source, stats } = found;
+    if (/[\x00-\x1f\x7f\\\ufffd]/.test(path)) {
+      throw new Refused(
+        `${JSON.stringify(path)} has a name that the platform cannot store. Rename it or leave it out.`,
+      );
+    }
+    if (this.files.length >= filesMax) {
+      throw new Refused(`The folder has more than ${filesMax} files. Leave some out: exclude, or .slipwayignore.`);
+    }
+    this.files.push({ path, source, bytes: stats.size, isExecutable: (stats.mode & 0o111) !== 0 });
+  }
+
+  /** What a link leads to. */
+  async #targetOf({ absolute, path }: { absolute: string; path: string }, above: readonly string[]): Promise<string> {
+    const [root = ""] = above;
+    const target = await realpath(absolute).catch(() => null);
+    const inside = target === null ? null : relative(root, target);
+    const help = `Copy the files there, or leave it out: exclude = [${JSON.stringify(path)}]`;
+    if (target === null || inside === null) throw new Refused(`${path} is a link to nothing. ${help}`);
+    if (inside.split(sep)[0] === ".." || inside.split(sep).some((name) => neverNames.has(name))) {
+      throw new Refused(`${path} is a link to ${target}, which is outside of what is deployed. ${help}`);
+    }
+    if (above.includes(target)) throw new Refused(`${path} is a link to a folder that it is in itself. ${help}`);
+    return (await lstat(target)).isSymbolicLink() ? absolute : target;
+  }
+}
+
+/** `*` means everything, and the name of a folder what is in it. */
+function includeTest({ include, toml }: AppFolder): (path: string) => boolean {
+  const written = include.map((one) => one.replace(/^\.\//, ""));
+  if (written.includes("*")) return () => true;
+  const tests = written.map(globTest);
+  const folders = written.filter((one) => !/[*?[{\\]/.test(one)).map((one) => `${one.replace(/\/+$/, "")}/`);
+  return (path) =>
+    path === toml?.file ||
+    tests.some((test) => test?.(path) === true) ||
+    folders.some((folder) => path.startsWith(folder));
+}
+
+function rulesOf(folder: string): Rules | null {
+  const texts = ignoreNames.flatMap((name) => {
+    const file = join(folder, name);
+    return existsSync(file) ? [readFileSync(file, "utf8")] : [];
+  });
+  return texts.length === 0 ? null : { base: folder, rules: ignore().add(texts.join("\n")) };
+}
+
+/** Those of the folders above, up to the one of the repository. */
+function rulesAbove(root: string): Rules[] {
+  const found: Rules[] = [];
+  for (let folder = root; !existsSync(join(folder, ".git"));) {
+    const parent = dirname(folder);
+    if (parent === folder) return [];
+    folder = parent;
+    const rules = rulesOf(folder);
+    if (rules !== null) found.unshift(rules);
+  }
+  return found;
+}
+
+/** The last rule that says anything counts, as in git. */
+function isIgnored(all: readonly Rules[], absolute: string, isFolder: boolean): boolean {
+  let isOut = false;
+  for (const { base, rules } of all) {
+    const path = relative(base, absolute).split(sep).join("/") + (isFolder ? "/" : "");
+    if (path.startsWith("..")) continue;
+    const { ignored, unignored } = rules.test(path);
+    isOut = ignored || (isOut && !unignored);
+  }
+  return isOut;
+}

@@ -1,0 +1,291 @@
+// `slipway deploy`: makes the app of a folder run, from its files or from its git repository, and follows the build to its end.
+import { answerOf } from "@slipway/client/client.ts";
+import { readAppFolder, type AppFolder } from "./app-folder.ts";
+import { ApiRefused } from "./api-client.ts";
+import { followBuild, type BuildEnd } from "./build-follow.ts";
+import { curlCall, exampleOf, slipwayCall } from "./call-example.ts";
+import { chooseFiles, type ChosenFile, type ChosenFiles } from "./chosen-files.ts";
+import { command, type Given } from "./command.ts";
+import { connect, projectOf, projectOptions, projectPath, type Connection } from "./connection.ts";
+import { gitRefOf } from "./git-remote.ts";
+import { readLink } from "./link-file.ts";
+import type { Machine } from "./machine.ts";
+import { pack } from "./pack.ts";
+import { plain } from "./plain-text.ts";
+import { Progress } from "./progress.ts";
+import { Refused } from "./refused.ts";
+import { megabytes, upload, UploadRefused } from "./upload.ts";
+
+const about = `
+Deploys the app of a folder: packs its files, uploads them, follows the build, and says how to call the app. With --git the
+platform fetches the repository instead.
+
+Packed is what include and exclude in slipway.toml say (default: everything but names at the top that begin with a dot),
+without what .gitignore and .slipwayignore list. Never packed: .git, .slipway, node_modules, __pycache__, virtual
+environments. A link is followed within the folder; one that leads out of it is refused.
+
+Exit code 0: the app is live. 1: the deployment failed. 2: it could not begin. 130: Ctrl-C.`;
+
+/** Deploys. */
+export const deploy = command({
+  name: "deploy",
+  about,
+  operands: [{ name: "folder", about: "The app's folder. Default: this one.", isOptional: true }],
+  options: {
+    name: { value: "<app>", about: "The app's name. Default: deployment.name in slipway.toml." },
+    git: { value: null, about: "Deploy the newest commit of the branch from the remote origin, not the files here." },
+    detach: { value: null, about: "Do not wait for the build.", short: "d" },
+    yes: { value: null, about: "Upload even if the app is deployed from a repository so far.", short: "y" },
+    json: { value: null, about: "Print the result as JSON; the log goes to standard error." },
+    ...projectOptions,
+  },
+  async run(given, machine) {
+    const folder = readAppFolder(given.operand("folder"));
+    const link = readLink(folder.path);
+    const name = given.text("name") ?? link?.app ?? folder.name;
+    if (name === null) throw nameless(folder);
+    const connection = connect(given, machine);
+    const isChosen = given.has("project") || (machine.environment["SLIPWAY_PROJECT"] ?? "") !== "";
+    const project = link !== null && !isChosen ? link.project : await projectOf(connection, given, machine);
+    const deployment = new Deployment({ folder, name, project, connection, machine, given });
+    return await deployment.run();
+  },
+});
+
+function nameless(folder: AppFolder): Refused {
+  const what = folder.toml === null ? "has no slipway.toml" : `has no deployment.name in its ${folder.toml.file}`;
+  return new Refused(`${folder.path} ${what}. Make one: slipway init. Or name the app: slipway deploy --name <app>`, {
+    exitCode: 2,
+  });
+}
+
+type DeploymentOptions = {
+  readonly folder: AppFolder;
+  readonly name: string;
+  readonly project: string;
+  readonly connection: Connection;
+  readonly machine: Machine;
+  readonly given: Given;
+};
+
+/** A build that has begun. */
+type Begun = { readonly buildId: string; readonly url: string; readonly dashboardUrl: string };
+
+class Deployment {
+  readonly #given: DeploymentOptions;
+  readonly #progress: Progress;
+  /** What Ctrl-C says and does. */
+  #interrupt: () => void | Promise<void> = () => undefined;
+
+  constructor(given: DeploymentOptions) {
+    this.#given = given;
+    this.#progress = new Progress(given.machine);
+  }
+
+  /** The exit code. */
+  async run(): Promise<number> {
+    const { given, machine } = this.#given;
+    const beganMs = performance.now();
+    const onSignal = (): void => {
+      this.#progress.clear();
+      const end = setTimeout(() => process.exit(130), interruptMs);
+      void Promise.resolve(this.#interrupt()).finally(() => (clearTimeout(end), process.exit(130)));
+    };
+    process.on("SIGINT", onSignal);
+    try {
+      const begun = given.has("git") ? await this.#fromRepository() : await this.#fromFiles();
+      if (given.has("detach")) return this.#sayDetached(begun);
+      this.#interrupt = () => this.#sayGoesOn(begun);
+      const end = await followBuild(this.#given.connection.client, this.#buildPath(begun.buildId), {
+        print: (line) => machine.tell(line),
+        tell: (message) => machine.tell(message),
+      });
+      return await this.#sayEnd(begun, end, (performance.now() - beganMs) / 1000);
+    } finally {
+      process.off("SIGINT", onSignal);
+    }
+  }
+
+  async #fromRepository(): Promise<Begun> {
+    const { folder, machine } = this.#given;
+    const { warnings, ...ref } = gitRefOf(folder.path);
+    for (const warning of warnings) machine.tell(warning);
+    const { gitRepo, gitBranch, gitPath } = ref;
+    const from = `${gitRepo}${gitPath === undefined ? "" : `, folder ${gitPath}`}`;
+    const existing = await this.#existing();
+    const isSame =
+      existing?.gitRepo === gitRepo && (existing.gitPath || undefined) === gitPath && existing.gitBranch === gitBranch;
+    machine.tell(
+      `Deploying ${this.#given.name} from ${from}${gitBranch === undefined ? "" : `, branch ${gitBranch}`} …`,
+    );
+    const { api } = this.#given.connection.client;
+    if (existing !== null && isSame) {
+      const params = { path: { project_id: this.#given.project, app_id: existing.id } };
+      const { buildId } = await answerOf(
+        api.POST("/v2/projects/{project_id}/apps/{app_id}/builds", { params, body: {} }),
+      );
+      return { buildId, url: existing.internalEndpoint, dashboardUrl: "" };
+    }
+    const made = await answerOf(
+      api.POST("/v2/projects/{project_id}/apps/git", {
+        params: { path: { project_id: this.#given.project } },
+        body: { name: this.#given.name, ...ref },
+      }),
+    );
+    return { buildId: made.buildId, url: made.internalEndpoint, dashboardUrl: made.dashboardUrl };
+  }
+
+  async #fromFiles(): Promise<Begun> {
+    const { folder, name, given } = this.#given;
+    const chosen = await chooseFiles(folder);
+    requireStart(folder, chosen.files);
+    const repository = (await this.#existing())?.gitRepo ?? null;
+    if (repository !== null && !given.has("yes")) {
+      throw new Refused(
+        `${name} is deployed from the repository ${plain(repository)}. To build its newest commit: slipway deploy --git\n` +
+          "To deploy the files of this folder instead: slipway deploy --yes",
+        { exitCode: 2 },
+      );
+    }
+    this.#tellChosen(chosen);
+    const count = chosen.files.length;
+    const packed = await pack(chosen.files, (bytes) =>
+      this.#progress.show(`Packing ${count} files: ${megabytes(bytes)}`),
+    );
+    try {
+      this.#progress.clear();
+      return await this.#send(packed, chosen.files);
+    } finally {
+      packed.remove();
+    }
+  }
+
+  async #send(packed: { path: string; bytes: number }, files: readonly ChosenFile[]): Promise<Begun> {
+    const { folder, name, project, connection, machine } = this.#given;
+    const body = {
+      name,
+      ...{ include: folder.include, exclude: folder.exclude },
+      ...(folder.toml === null ? {} : { cerebrium_toml: folder.toml.text }),
+    };
+    const params = { path: { project_id: project } };
+    const made = await answerOf(connection.client.api.POST("/v2/projects/{project_id}/apps", { params, body }));
+    const cancel = (): Promise<unknown> =>
+      connection.client.ask({ method: "DELETE", path: this.#buildPath(made.buildId) }).catch(() => null);
+    this.#interrupt = async () => {
+      machine.tell("Interrupted before all files were uploaded: nothing was deployed.");
+      await cancel();
+    };
+    try {
+      await upload({
+        url: made.uploadUrl,
+        ...packed,
+        onProgress: (bytes) => this.#progress.show(`Uploading: ${megabytes(bytes)} of ${megabytes(packed.bytes)}`),
+        onTrouble: (message) => (this.#progress.clear(), machine.tell(message)),
+      });
+    } catch (error) {
+      this.#progress.clear();
+      await cancel();
+      if (error instanceof UploadRefused && error.status === 413) throw tooLarge(error, files);
+      throw error;
+    }
+    this.#progress.clear();
+    machine.tell(`Uploaded ${megabytes(packed.bytes)}. Building …`);
+    return { buildId: made.buildId, url: made.internalEndpoint, dashboardUrl: made.dashboardUrl };
+  }
+
+  #tellChosen({ files, leftOut }: ChosenFiles): void {
+    const { name, machine } = this.#given;
+    const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    machine.tell(`Deploying ${name}: ${files.length} ${files.length === 1 ? "file" : "files"}, ${megabytes(bytes)}.`);
+    if (leftOut.length === 0) return;
+    const more = leftOut.length > shownMax ? ` and ${leftOut.length - shownMax} more` : "";
+    machine.tell(`Left out by .gitignore or .slipwayignore: ${plain(leftOut.slice(0, shownMax).join(", "))}${more}.`);
+  }
+
+  async #existing() {
+    const { connection, project, name } = this.#given;
+    const params = { path: { project_id: project, app_id: name } };
+    try {
+      return await answerOf(connection.client.api.GET("/v2/projects/{project_id}/apps/{app_id}", { params }));
+    } catch (error) {
+      if (error instanceof ApiRefused && error.status === 404) return null;
+      throw error;
+    }
+  }
+
+  #buildPath(buildId: string): string {
+    const { project, name } = this.#given;
+    return projectPath(project, `/apps/${encodeURIComponent(name)}/builds/${encodeURIComponent(buildId)}`);
+  }
+
+  #sayDetached({ buildId, url, dashboardUrl }: Begun): number {
+    const { given, machine, name } = this.#given;
+    if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status: "pending", reason: null, url }));
+    else {
+      machine.print(buildId);
+      machine.tell(`The build goes on. Its log: slipway builds logs ${name} ${buildId}`);
+      if (dashboardUrl !== "") machine.tell(`Dashboard: ${dashboardUrl}`);
+    }
+    return 0;
+  }
+
+  #sayGoesOn({ buildId }: Begun): void {
+    const { machine, name } = this.#given;
+    machine.tell(`\nThe build goes on without this command.`);
+    machine.tell(`  To follow it:  slipway builds logs ${name} ${buildId}`);
+    machine.tell(`  To cancel it:  slipway builds cancel ${name} ${buildId}`);
+  }
+
+  async #sayEnd({ buildId, url }: Begun, { status, reason }: BuildEnd, seconds: number): Promise<number> {
+    const { given, machine, name, folder } = this.#given;
+    const isLive = status === "success";
+    if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
+    if (!isLive) {
+      machine.tell(`\n${name} was not deployed (${status})${reason === null ? "." : `: ${plain(reason)}`}`);
+      machine.tell(adviceFor(status, name));
+      return 1;
+    }
+    if (given.has("json")) return 0;
+    const isOpen = (await this.#existing())?.disableAuth === true;
+    const example = exampleOf(folder);
+    machine.print(`\n${name} is live after ${seconds.toFixed(1)} s: ${url}`);
+    machine.print(`  Call it:    ${slipwayCall(name, example)}`);
+    machine.print(`  With curl:  ${curlCall(url, example, isOpen ? null : "$SLIPWAY_TOKEN")}`);
+    machine.print(`  Its output: slipway logs ${name} -f`);
+    return 0;
+  }
+}
+
+/** How long Ctrl-C waits for the platform. */
+const interruptMs = 3_000;
+/** Of the names that are listed. */
+const shownMax = 5;
+
+/** What serves the app must be there, else the build would fail a minute later. */
+function requireStart(folder: AppFolder, files: readonly ChosenFile[]): void {
+  if (folder.custom !== null || files.some(({ path }) => path === "main.py" || path === "Dockerfile")) return;
+  throw new Refused(
+    `${folder.path} has no main.py among the files to deploy, and no runtime.custom in slipway.toml.\n` +
+      "To begin an app here: slipway init. If main.py is elsewhere: slipway deploy <folder>",
+    { exitCode: 2 },
+  );
+}
+
+function tooLarge(error: UploadRefused, files: readonly ChosenFile[]): Refused {
+  const largest = files.toSorted((one, other) => other.bytes - one.bytes).slice(0, 3);
+  const names = largest.map(({ path, bytes }) => `${plain(path)} (${megabytes(bytes)})`).join(", ");
+  const how = "Leave files out with exclude in slipway.toml or in .slipwayignore, and let the app fetch large ones.";
+  return new Refused(`${error.message}\nThe largest files: ${names}.\n${how}`, { cause: error });
+}
+
+function adviceFor(status: string, name: string): string {
+  const again = "then deploy again: slipway deploy";
+  if (status === "cancelled") return "The build was cancelled. To deploy again: slipway deploy";
+  if (status === "init_timeout") {
+    return `The app was not ready in time. Load less at its start, or raise deployment_initialization_timeout in slipway.toml, ${again}`;
+  }
+  if (status === "init_failure") {
+    return `The files were built, but the app did not start; its output is above. Run it here with slipway dev, ${again}`;
+  }
+  return `The log above has the cause. Correct it, ${again}\nWhat ran before of ${name} still runs.`;
+}
