@@ -14,8 +14,16 @@ export type Entry =
 
 /** By command word, in the order of the help. */
 export const commands: Readonly<Record<string, Entry>> = {
+  up: {
+    about: "Start the platform on this machine in the background.",
+    load: async () => (await import("./up.ts")).up,
+  },
+  down: {
+    about: "Stop the platform on this machine; its data stays.",
+    load: async () => (await import("./down.ts")).down,
+  },
   start: {
-    about: "Start the platform. It is configured with environment variables.",
+    about: "Start the platform in this terminal. It is configured with environment variables.",
     load: async () => (await import("./start.ts")).start,
   },
   deploy: {

@@ -6,7 +6,7 @@ import { tokenEndMs, tokenProject } from "./claims.ts";
 import type { Given, Option } from "./command.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
-import { readSignIns, renewSignIn, writeSignIn, type SignIn } from "./sign-ins.ts";
+import { isOfServiceAccount, readSignIns, renewSignIn, writeSignIn, type SignIn } from "./sign-ins.ts";
 
 /** Options of every command that talks to a platform. */
 export const platformOptions = {
@@ -55,6 +55,11 @@ export function connect(given: Given, machine: Machine): Connection {
   }
   const signIn = url === null ? undefined : signIns.platforms[url];
   if (url === null || signIn === undefined) throw notSignedIn(url);
+  if (isOfServiceAccount(signIn)) {
+    const bearer: Bearer = (isRenewed) => Promise.resolve(isRenewed ? null : signIn.accessToken);
+    const bearerHint = ` This token is the stored one of ${signIn.email}. Sign in again: slipway login --url ${url}`;
+    return { client: new ApiClient({ url, machine, bearer, bearerHint }), signIn, token: null };
+  }
   return { client: new ApiClient({ url, machine, bearer: bearerOf({ url, signIn, machine }) }), signIn, token: null };
 }
 

@@ -7,6 +7,7 @@ import type { Machine } from "./machine.ts";
 import { personOf } from "./person.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
+import { keepToken } from "./stored-token.ts";
 import { readSignIns, signInFile, writeSignIn } from "./sign-ins.ts";
 
 type Asked = {
@@ -27,19 +28,41 @@ const lifeMsMax = 30 * 60_000;
 /** Signs in. */
 export const login = command({
   name: "login",
-  about: `Sign in: shows a code and waits until you have approved it in a browser.
-Requires a terminal. In scripts and CI, set SLIPWAY_TOKEN to the token of a service account instead.`,
+  about: `Sign in: shows a code and waits until you have approved it in a browser. Requires a terminal.
+With --token, the token of a service account is read from standard input and stored instead: slipway login --token < file.
+In scripts and CI, set SLIPWAY_TOKEN to the token of a service account, which stores nothing.`,
   options: {
+    token: { value: null, about: "Store a service account's token, read from standard input." },
     url: { value: "<url>", about: `URL of the platform. Default: SLIPWAY_URL, the last one used, or ${urlAtHome}.` },
   },
   async run(given, machine) {
-    refuseWithoutPerson(machine);
+    if (!given.has("token")) refuseWithoutPerson(machine);
     const url = namedUrl(given, machine) ?? readSignIns(machine).current ?? urlAtHome;
     warnOfPlainHttp(url, machine);
+    if (given.has("token")) return await keepToken({ url, token: await givenToken(machine), label }, machine);
     const tokens = await approvedTokens(new ApiClient({ url, machine, bearer: () => Promise.resolve(null) }), machine);
     await keep(url, tokens, machine);
   },
 });
+
+const label = "a service account";
+/** Far longer than any token. */
+const tokenLengthMax = 10_000;
+
+/** Not an argument: other users of the machine can see those. */
+async function givenToken(machine: Machine): Promise<string> {
+  if (machine.isInteractive) machine.tell("Paste the token, then press Enter and Ctrl-D:");
+  let text = "";
+  for await (const part of process.stdin.setEncoding("utf8")) {
+    text += part;
+    if (text.length > tokenLengthMax) break;
+  }
+  const token = text.trim();
+  if (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token) && token.length <= tokenLengthMax) return token;
+  throw new Refused("Standard input has no token of a service account: three parts with dots between them.", {
+    exitCode: 2,
+  });
+}
 
 function refuseWithoutPerson(machine: Machine): void {
   if (machine.isInteractive) return;

@@ -3,7 +3,7 @@ import { ApiClient } from "./api-client.ts";
 import { command } from "./command.ts";
 import { namedUrl, platformOptions } from "./connection.ts";
 import { Refused } from "./refused.ts";
-import { readSignIns, writeSignIn } from "./sign-ins.ts";
+import { isOfServiceAccount, readSignIns, writeSignIn } from "./sign-ins.ts";
 
 /** Signs out. The stored tokens are deleted even when the platform is unreachable. */
 export const logout = command({
@@ -20,6 +20,10 @@ Other sessions, such as the one in your browser, stay active.`,
       return;
     }
     writeSignIn(machine, url, null);
+    if (isOfServiceAccount(signIn)) {
+      machine.tell(`The token of ${signIn.email} at ${url} was removed from this machine. It stays valid elsewhere.`);
+      return;
+    }
     const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
     const body = { refresh_token: signIn.refreshToken };
     try {

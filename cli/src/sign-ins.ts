@@ -8,7 +8,9 @@ import { Refused } from "./refused.ts";
 /** A sign-in at one platform. */
 export type SignIn = {
   readonly accessToken: string;
+  /** Empty: the access token is a service account's, which nobody renews. */
   readonly refreshToken: string;
+  /** The person's, or what the service account is called. */
   readonly email: string;
   /** The id of the project that commands use by default. */
   readonly project: string | null;
@@ -18,6 +20,11 @@ export type SignIn = {
 export type SignIns = { readonly current: string | null; readonly platforms: Readonly<Record<string, SignIn>> };
 
 const none: SignIns = { current: null, platforms: {} };
+
+/** True for a stored token of a service account, which has no session and no person. */
+export function isOfServiceAccount({ refreshToken }: SignIn): boolean {
+  return refreshToken === "";
+}
 
 /** The path of the file. */
 export function signInFile(machine: Pick<Machine, "homeFolder">): string {

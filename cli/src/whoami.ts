@@ -3,6 +3,7 @@ import { command } from "./command.ts";
 import { connect, platformOptions, projectsOf, type Project } from "./connection.ts";
 import { personOf } from "./person.ts";
 import { plain } from "./plain-text.ts";
+import { isOfServiceAccount } from "./sign-ins.ts";
 import { jsonOption } from "./table.ts";
 import { tokenProject } from "./claims.ts";
 
@@ -14,7 +15,7 @@ export const whoami = command({
   async run(given, machine) {
     const connection = connect(given, machine);
     const { client, signIn, token } = connection;
-    const person = signIn === null ? null : await personOf(client);
+    const person = signIn === null || isOfServiceAccount(signIn) ? null : await personOf(client);
     const projects = await projectsOf(connection);
     const chosenId = (machine.environment["SLIPWAY_PROJECT"] ?? "") || (signIn?.project ?? tokenProject(token ?? ""));
     const project = projects.find(({ id, name }) => id === chosenId || name === chosenId) ?? null;
@@ -22,8 +23,8 @@ export const whoami = command({
       machine.print(JSON.stringify({ url: client.url, person, project }));
       return;
     }
-    const who = person === null ? "the token in SLIPWAY_TOKEN" : `${plain(person.email)} (${plain(person.name)})`;
-    machine.print(`You are ${who} at ${client.url}.`);
+    const who = person === null ? (signIn?.email ?? "the token in SLIPWAY_TOKEN") : `${person.email} (${person.name})`;
+    machine.print(plain(`You are ${who} at ${client.url}.`));
     machine.print(aboutProject(project));
   },
 });

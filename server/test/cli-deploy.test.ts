@@ -11,9 +11,9 @@ import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
+import { commandsAt, type RunningCommand } from "./support/slipway-command.ts";
 import { until } from "./support/until.ts";
 
-const main = join(import.meta.dirname, "../../cli/src/main.ts");
 const toml = '[cerebrium.deployment]\nname = "hello"\n\n[cerebrium.scaling]\ncooldown = 600\n';
 const mainPy = 'def run(name: str = "world"):\n    return {"greeting": f"Hello, {name}!"}\n';
 
@@ -28,19 +28,10 @@ function appFolder(t: TestContext, files: Files): string {
   return folder;
 }
 
-function slipway(t: TestContext, platform: PlatformProcess, words: readonly string[]) {
+function slipway(t: TestContext, platform: PlatformProcess, words: readonly string[]): RunningCommand {
   const { baseUrl, serviceAccountToken, projectId } = platform.bootstrap;
-  const settings = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
-  const child = spawn(process.execPath, [main, ...words], {
-    env: { PATH: process.env["PATH"], HOME: temporaryFolder(t, "home"), ...settings },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  t.after(() => void child.kill("SIGKILL"));
-  let [stdout, stderr] = ["", ""];
-  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
-  const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));
-  return { stderr: () => stderr, ended, interrupt: () => void child.kill("SIGINT") };
+  const env = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
+  return commandsAt(t, { env })(words);
 }
 
 test("a folder becomes an app that answers as the command says, and a failure has its reason and its code", async (t) => {

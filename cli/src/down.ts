@@ -1,0 +1,26 @@
+// `slipway down`: stops the platform of this machine, its database and its replicas; what they have stored stays.
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { findCheckout, platformEnvironment } from "./checkout.ts";
+import { command } from "./command.ts";
+
+/** Stops the platform. */
+export const down = command({
+  name: "down",
+  about: `Stop the platform on this machine, after its running calls have ended, and the replicas of its apps. Data stays: the
+next slipway up goes on with it. Only the platform of the data folder ends (SLIPWAY_DATA_DIR).`,
+  run: (_given, machine) => {
+    const checkout = findCheckout(machine);
+    if (!existsSync(checkout.node)) {
+      machine.tell("Nothing runs: this platform was never set up.");
+      return Promise.resolve(0);
+    }
+    const { status } = spawnSync(checkout.node, [join(checkout.root, "tools/stop.ts")], {
+      cwd: checkout.root,
+      env: platformEnvironment(machine, checkout),
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    return Promise.resolve(status ?? 1);
+  },
+});

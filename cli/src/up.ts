@@ -1,0 +1,202 @@
+// `slipway up`: runs the platform of this machine in the background, waits until it is ready, and signs this command line in.
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { existsSync, mkdirSync, openSync, closeSync, readFileSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { fieldsOf, textOf } from "./answer.ts";
+import { ApiClient, ApiRefused } from "./api-client.ts";
+import { findCheckout, platformEnvironment, type Checkout } from "./checkout.ts";
+import { command } from "./command.ts";
+import { connect, projectsOf } from "./connection.ts";
+import type { Machine } from "./machine.ts";
+import { plain } from "./plain-text.ts";
+import { Progress } from "./progress.ts";
+import { Refused } from "./refused.ts";
+import { isOfServiceAccount, readSignIns, writeSignIn } from "./sign-ins.ts";
+import { keepToken } from "./stored-token.ts";
+
+const about = `
+Start the platform on this machine in the background, unless it runs already, and wait until it is ready. The first time this
+installs its packages and creates a database, a project and tokens; commands then use the project without a sign-in.
+Settings are environment variables (slipway start --help). Stop it with slipway down.`;
+
+/** What the platform wrote at its first start. */
+type Bootstrap = {
+  readonly baseUrl: string;
+  readonly dashboardUrl: string;
+  readonly ownerEmail: string;
+  readonly serviceAccountToken: string;
+};
+
+/** Creating the database of a first start takes seconds; upgrading a large one longer. */
+const readyMs = 300_000;
+const lookEveryMs = 100;
+/** Of the platform's last words. */
+const shownLines = 15;
+
+/** Starts the platform. */
+export const up = command({
+  name: "up",
+  about,
+  async run(_given, machine) {
+    const checkout = findCheckout(machine);
+    const before = await running(checkout, machine);
+    if (before !== null) {
+      machine.tell(`The platform runs already at ${before.baseUrl}.`);
+      return await signIn(before, checkout, machine);
+    }
+    setUp(checkout);
+    const beganMs = performance.now();
+    await startPlatform(checkout, machine);
+    const bootstrap = readBootstrap(checkout);
+    if (bootstrap === null) throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
+    const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
+    machine.tell(`The platform runs at ${bootstrap.baseUrl} (ready after ${seconds} s).`);
+    return await signIn(bootstrap, checkout, machine);
+  },
+});
+
+/** What runs on this data folder; null when nothing answers. */
+async function running(checkout: Checkout, machine: Machine): Promise<Bootstrap | null> {
+  const bootstrap = readBootstrap(checkout);
+  if (bootstrap === null) return null;
+  try {
+    await clientOf(bootstrap, machine).get("/v2/projects");
+    return bootstrap;
+  } catch (error) {
+    if (error instanceof ApiRefused && error.status === 401) return bootstrap;
+    if (error instanceof Refused) return null;
+    throw error;
+  }
+}
+
+function clientOf({ baseUrl, serviceAccountToken }: Bootstrap, machine: Machine): ApiClient {
+  return new ApiClient({
+    url: baseUrl,
+    machine,
+    bearer: (isRenewed) => Promise.resolve(isRenewed ? null : serviceAccountToken),
+  });
+}
+
+/** Installs packages when that is needed; it says what it does. */
+function setUp({ root }: Checkout): void {
+  const { status } = spawnSync(process.execPath, [join(root, "tools/setup.mjs")], {
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  if (status !== 0) throw new Refused("The platform could not be set up; see above.");
+}
+
+/** Resolves when it says that it is ready. */
+async function startPlatform(checkout: Checkout, machine: Machine): Promise<void> {
+  const { root, dataDir, node } = checkout;
+  const logFile = join(dataDir, "platform.log");
+  const log = openLog(dataDir, logFile);
+  const child = spawn(node, [join(root, "server/src/main.ts")], {
+    cwd: root,
+    env: platformEnvironment(machine, checkout),
+    detached: true,
+    stdio: ["ignore", log, log],
+  });
+  closeSync(log);
+  const progress = new Progress(machine);
+  try {
+    await readiness(child, { logFile, progress });
+  } finally {
+    progress.clear();
+  }
+  child.unref();
+}
+
+/** A new one; the one before is kept beside it. */
+function openLog(dataDir: string, logFile: string): number {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    if (existsSync(logFile)) renameSync(logFile, `${logFile}.1`);
+    return openSync(logFile, "ax", 0o600);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Refused(`The data folder ${dataDir} cannot be made or written: ${why}.`, { cause: error });
+  }
+}
+
+async function readiness(
+  child: ChildProcess,
+  { logFile, progress }: { readonly logFile: string; readonly progress: Progress },
+): Promise<void> {
+  let failure: Error | null = null;
+  child.on("error", (error) => (failure = error));
+  const beganMs = performance.now();
+  for (;;) {
+    const printed = readFileSync(logFile, "utf8");
+    if (/^slipway ready /m.test(printed)) return;
+    const elapsedMs = performance.now() - beganMs;
+    if (failure !== null || child.exitCode !== null || child.signalCode !== null) {
+      const last = printed.trimEnd().split("\n").slice(-shownLines).join("\n");
+      throw new Refused(`${last}\n\nThe platform did not start; see above. To check this machine: slipway doctor`, {
+        cause: failure,
+      });
+    }
+    if (elapsedMs > readyMs) {
+      throw new Refused(`The platform is not ready after ${readyMs / 1000} s, but still tries. Its log: ${logFile}`);
+    }
+    progress.show(`Starting the platform … ${Math.floor(elapsedMs / 1000)} s`);
+    await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+  }
+}
+
+async function signIn(bootstrap: Bootstrap, checkout: Checkout, machine: Machine): Promise<number> {
+  const file = bootstrapFile(checkout);
+  const { baseUrl, serviceAccountToken, dashboardUrl, ownerEmail } = bootstrap;
+  const projects = await projectsOf({ client: clientOf(bootstrap, machine) }).catch((error: unknown) => {
+    if (error instanceof ApiRefused && error.status === 401) return null;
+    throw error;
+  });
+  if (projects === null) {
+    machine.tell(`The token in ${file} is no longer valid. Sign in: slipway login --url ${baseUrl}`);
+    return 0;
+  }
+  if (await isPersonSignedIn(baseUrl, machine)) machine.tell("You are signed in there; that stays.");
+  else await keepToken({ url: baseUrl, token: serviceAccountToken, label: "the first service account" }, machine);
+  machine.tell(`Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${file})`);
+  machine.tell(`Its log is ${join(checkout.dataDir, "platform.log")}. To stop it: slipway down`);
+  machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
+  machine.print(baseUrl);
+  return 0;
+}
+
+/** Makes a person's sign-in there the current one, if the platform still takes it. */
+async function isPersonSignedIn(url: string, machine: Machine): Promise<boolean> {
+  const signIn = readSignIns(machine).platforms[url];
+  if (signIn === undefined || isOfServiceAccount(signIn)) return false;
+  const options = { operand: () => "", has: () => false, text: (name: string) => (name === "url" ? url : undefined) };
+  try {
+    await projectsOf(connect(options, { ...machine, environment: {} }));
+  } catch (error) {
+    if (error instanceof Refused) return false;
+    throw error;
+  }
+  writeSignIn(machine, url, readSignIns(machine).platforms[url] ?? signIn);
+  return true;
+}
+
+function bootstrapFile({ dataDir }: Checkout): string {
+  return join(dataDir, "bootstrap.json");
+}
+
+function readBootstrap(checkout: Checkout): Bootstrap | null {
+  const file = bootstrapFile(checkout);
+  if (!existsSync(file)) return null;
+  try {
+    const fields = fieldsOf(JSON.parse(readFileSync(file, "utf8")));
+    const read = (name: keyof Bootstrap): string => textOf(fields, name);
+    return {
+      baseUrl: read("baseUrl"),
+      dashboardUrl: read("dashboardUrl"),
+      ownerEmail: read("ownerEmail"),
+      serviceAccountToken: read("serviceAccountToken"),
+    };
+  } catch (error) {
+    throw new Refused(`${file} cannot be used: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,67 @@
+// `slipway up` and `down` on a data folder of their own, and a stored token of a service account: after `up`, commands work
+// without a sign-in.
+import assert from "node:assert/strict";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { temporaryFolder } from "./support/folder.ts";
+import { commandsAt } from "./support/slipway-command.ts";
+
+test("up starts a platform and signs in, says so the second time, and down ends it", async (t) => {
+  const dataDir = temporaryFolder(t, "data");
+  const env = { SLIPWAY_DATA_DIR: dataDir, SLIPWAY_PORT: "0", SLIPWAY_DRIVER: "process", SLIPWAY_TOKEN: "" };
+  const slipway = commandsAt(t, { env });
+  t.after(() => slipway(["down"]).ended);
+  const first = await slipway(["up"]).ended;
+  assert.equal(first.code, 0, first.stderr);
+  const url = first.stdout.trim();
+  assert.match(first.stderr, new RegExp(`^The platform runs at ${url} \\(ready after [\\d.]+ s\\)\\.\n`));
+  assert.ok(!first.stderr.includes(readBootstrap(dataDir)["ownerPassword"] ?? "?"), "the password stays in its file");
+  assert.equal(statSync(join(dataDir, "platform.log")).mode & 0o777, 0o600);
+
+  const again = await slipway(["up"]).ended;
+  assert.deepEqual([again.code, again.stdout.trim()], [0, url]);
+  assert.match(again.stderr, /^The platform runs already at /);
+  const who = await slipway(["whoami"]).ended;
+  assert.match(who.stdout, /^You are the first service account at .*\nCommands use the project default/);
+  assert.match((await slipway(["apps"]).ended).stderr, /The project has no apps yet/);
+
+  const other = commandsAt(t);
+  const token = readBootstrap(dataDir)["serviceAccountToken"] ?? "";
+  const kept = await other(["login", "--token", "--url", url], { input: `${token}\n` }).ended;
+  assert.equal(kept.code, 0, kept.stderr);
+  assert.ok(!kept.stderr.includes(token));
+  assert.equal((await other(["apps"]).ended).code, 0);
+  assert.match(
+    (await other(["logout"]).ended).stderr,
+    /token of a service account at .* was removed from this machine/,
+  );
+  assert.match((await other(["apps"]).ended).stderr, /You are not signed in/);
+  const wrong = await other(["login", "--token", "--url", url], { input: "a.b.c" }).ended;
+  assert.deepEqual([wrong.code, wrong.stderr.includes("a.b.c")], [1, false]);
+  assert.equal((await other(["login", "--token", "--url", url], { input: "hush hush" }).ended).code, 2);
+
+  const ended = await slipway(["down"]).ended;
+  assert.match(ended.stdout, /^The platform \(process \d+\) has stopped\.\n/);
+  assert.match((await slipway(["down"]).ended).stdout, /^Nothing of the data folder .* was running\.\n/);
+  assert.match((await slipway(["apps"]).ended).stderr, /cannot be reached \(ECONNREFUSED\)/);
+});
+
+test("up shows why a platform does not start", async (t) => {
+  const file = join(temporaryFolder(t, "data"), "a-file");
+  writeFileSync(file, "");
+  const cases: readonly [Record<string, string>, RegExp][] = [
+    [{ SLIPWAY_PORT: "many" }, /SLIPWAY_PORT.*many[\s\S]*The platform did not start; see above\. .*slipway doctor/],
+    [{ SLIPWAY_DATA_DIR: join(file, "data") }, /cannot be made or written: ENOTDIR/],
+  ];
+  for (const [settings, message] of cases) {
+    const slipway = commandsAt(t, { env: { SLIPWAY_DATA_DIR: temporaryFolder(t, "data"), ...settings } });
+    const ended = await slipway(["up"]).ended;
+    assert.equal(ended.code, 1);
+    assert.match(ended.stderr, message);
+  }
+});
+
+function readBootstrap(dataDir: string): Record<string, string> {
+  return JSON.parse(readFileSync(join(dataDir, "bootstrap.json"), "utf8"));
+}
