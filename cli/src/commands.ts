@@ -26,6 +26,10 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Start the platform in this terminal. It is configured with environment variables.",
     load: async () => (await import("./start.ts")).start,
   },
+  init: {
+    about: "Make a folder deployable: writes slipway.toml, and main.py.",
+    load: async () => (await import("./init.ts")).init,
+  },
   deploy: {
     about: "Deploy the app of a folder, and follow its build.",
     load: async () => (await import("./deploy.ts")).deploy,

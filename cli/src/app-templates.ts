@@ -1,0 +1,107 @@
+// The files that `slipway init` writes: a commented `slipway.toml`, and a `main.py` to begin with. Pure.
+import type { AppKind, FoundApp } from "./app-kind.ts";
+
+/** The settings file of an app. */
+export function tomlFor(name: string, { kind, packages }: FoundApp): string {
+  const extra = kind.kind === "wsgi" ? ["gunicorn"] : [];
+  return [
+    head(name, kind),
+    scaling,
+    ...(kind.kind === "cortex" ? [] : [customRuntime(kind)]),
+    dependencies([...packages, ...extra.filter((one) => !packages.some((other) => other.startsWith(one)))]),
+  ].join("\n");
+}
+
+function head(name: string, kind: AppKind): string {
+  const what =
+    kind.kind === "cortex"
+      ? "# Settings of this app. Each public function of main.py becomes an endpoint: slipway call <app>/<function>"
+      : "# Settings of this app, which brings its own server.";
+  return `${what}
+# All keys, with what they mean: docs/app-settings.md. The tables are called cerebrium because that is the name of the
+# interface that Slipway speaks, so that apps written for it run here unchanged.
+
+[cerebrium.deployment]
+name = ${JSON.stringify(name)}
+# python_version = "3.12"
+# Files to deploy; .gitignore and .slipwayignore count too.
+include = ["*"]
+exclude = [".*"]
+# Anyone may call the app without a token:
+# disable_auth = true
+
+[cerebrium.hardware]
+cpu = 1
+memory = 1  # GB
+# compute = "ADA_L4"  # a GPU, where the platform has one; default: CPU
+`;
+}
+
+const scaling = `[cerebrium.scaling]
+min_replicas = 0  # nothing runs, and nothing is paid for, while nobody calls
+max_replicas = 2
+cooldown = 60     # seconds without calls until a replica ends
+# replica_concurrency = 100  # calls that one replica answers at once
+`;
+
+function customRuntime(kind: Exclude<AppKind, { readonly kind: "cortex" }>): string {
+  if (kind.kind === "dockerfile") {
+    return `# Needs a platform with the docker driver.
+[cerebrium.runtime.custom]
+dockerfile_path = ${JSON.stringify(kind.path)}
+port = ${kind.port}
+# healthcheck_endpoint = "/health"
+# readycheck_endpoint = "/ready"
+`;
+  }
+  const command =
+    kind.kind === "asgi"
+      ? ["uvicorn", kind.app, "--host", "0.0.0.0", "--port", "8000"]
+      : ["gunicorn", kind.app, "--bind", "0.0.0.0:8000"];
+  return `# ${kind.framework}, as ${kind.app}.
+[cerebrium.runtime.custom]
+entrypoint = [${command.map((word) => JSON.stringify(word)).join(", ")}]
+port = 8000
+# healthcheck_endpoint = "/health"
+# readycheck_endpoint = "/ready"
+`;
+}
+
+function dependencies(packages: readonly string[]): string {
+  if (packages.length === 0) {
+    return `# Packages; a requirements.txt beside this file does as well.
+# [cerebrium.dependencies.pip]
+# numpy = "latest"
+# httpx = ">=0.27"
+`;
+  }
+  const rows = packages.map((one) => {
+    const [, name, version] = /^\s*([A-Za-z0-9][\w.-]*(?:\[[\w, .-]+\])?)\s*([<>=!~][^;@]*)?$/.exec(one) ?? [];
+    if (name === undefined) return `# ${one.replaceAll(/[\r\n]/g, " ")}  (write this one in a requirements.txt)`;
+    return `${JSON.stringify(name)} = ${JSON.stringify((version ?? "latest").trim())}`;
+  });
+  return `[cerebrium.dependencies.pip]\n${rows.join("\n")}\n`;
+}
+
+/** An app to begin with. */
+export const mainPy = `"""Each public function here is an endpoint of the app: slipway call <app>/<function> key=value"""
+
+import time
+
+
+def run(name: str = "world"):
+    """The keys of a call are the parameters; what is returned is its result, as JSON."""
+    print(f"greeting {name}")  # see it with: slipway logs <app>
+    return {"greeting": f"Hello, {name}!"}
+
+
+def count(to: int = 5):
+    """A generator: each value is sent as soon as it is there, as server-sent events."""
+    for number in range(1, to + 1):
+        yield f"Number {number}"
+        time.sleep(0.2)
+
+
+def _helper():
+    """A name that begins with an underscore is no endpoint."""
+`;

@@ -1,0 +1,101 @@
+// `slipway init`: makes a folder deployable. It looks at what is there, writes a commented `slipway.toml`, and in an empty folder
+// a `main.py` to begin with.
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { basename, join, relative, resolve } from "node:path";
+import { createInterface } from "node:readline/promises";
+import { tomlNames } from "./app-folder.ts";
+import { findApp, type FoundApp } from "./app-kind.ts";
+import { mainPy, tomlFor } from "./app-templates.ts";
+import { command } from "./command.ts";
+import type { Machine } from "./machine.ts";
+import { Refused } from "./refused.ts";
+
+/** The platform takes no others. */
+const nameForm = /^[a-z0-9-]{3,30}$/;
+
+/** Writes the files. */
+export const init = command({
+  name: "init",
+  about: `Make a folder deployable: writes a commented slipway.toml that fits what is there (functions in a main.py, FastAPI, Flask
+and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to begin with. It overwrites nothing.`,
+  operands: [
+    { name: "folder", about: "The folder, which is made if it is not there. Default: this one.", isOptional: true },
+  ],
+  options: {
+    name: { value: "<app>", about: "The app's name. Default: the folder's." },
+    force: { value: null, about: "Replace a slipway.toml that is there." },
+  },
+  async run(given, machine) {
+    const operand = given.operand("folder");
+    const folder = resolve(operand === "" ? "." : operand);
+    const present = tomlNames.find((one) => existsSync(join(folder, one)));
+    if (present !== undefined && !given.has("force")) {
+      throw new Refused(
+        `${join(folder, present)} is there already. Deploy it: slipway deploy. To write a new slipway.toml: slipway init --force`,
+      );
+    }
+    const name = await nameOf(given.text("name"), folder, machine);
+    mkdirSync(folder, { recursive: true });
+    const isEmpty = readdirSync(folder).every((one) => one.startsWith("."));
+    const found = findApp(folder);
+    writeFileSync(join(folder, "slipway.toml"), tomlFor(name, found));
+    machine.tell(`Wrote slipway.toml: ${sentenceOf(found)}`);
+    if (found.kind.kind === "cortex" && found.kind.isNew) writeMain(folder, { isEmpty, machine });
+    const there = relative(process.cwd(), folder);
+    machine.tell(
+      `Next: slipway deploy${there === "" ? "" : ` ${there}`}    (or try it here first: slipway dev${there === "" ? "" : ` ${there}`})`,
+    );
+  },
+});
+
+function writeMain(
+  folder: string,
+  { isEmpty, machine }: { readonly isEmpty: boolean; readonly machine: Machine },
+): void {
+  if (!isEmpty) {
+    machine.tell("There is no main.py: write one, each of whose public functions becomes an endpoint.");
+    return;
+  }
+  writeFileSync(join(folder, "main.py"), mainPy, { flag: "wx" });
+  machine.tell("Wrote main.py: its functions run and count become endpoints.");
+}
+
+/** Asks on a terminal; elsewhere the folder's name has to do. */
+async function nameOf(given: string | undefined, folder: string, machine: Machine): Promise<string> {
+  if (given !== undefined) return checked(given, "--name");
+  const proposed = proposedName(folder);
+  if (!machine.isInteractive) return proposed;
+  const asking = createInterface({ input: process.stdin, output: process.stderr });
+  asking.once("SIGINT", () => process.exit(130));
+  // Ctrl-D: the proposed name.
+  const ended = once(asking, "close").then(() => "");
+  try {
+    const answer = (await Promise.race([asking.question(`Name of the app [${proposed}]: `), ended])).trim();
+    return answer === "" ? proposed : checked(answer, "The name");
+  } finally {
+    asking.close();
+  }
+}
+
+function checked(name: string, what: string): string {
+  if (nameForm.test(name)) return name;
+  throw new Refused(`${what} is ${JSON.stringify(name)}, but must be 3 to 30 lowercase letters, digits and dashes.`, {
+    exitCode: 2,
+  });
+}
+
+function proposedName(folder: string): string {
+  const words = basename(folder)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-");
+  const name = words.slice(0, 30).replaceAll(/^-+|-+$/g, "");
+  return nameForm.test(name) ? name : "my-app";
+}
+
+function sentenceOf({ kind, packages }: FoundApp): string {
+  const beside = packages.length === 0 ? "" : ` The packages are those of pyproject.toml.`;
+  if (kind.kind === "cortex") return `functions of main.py become endpoints.${beside}`;
+  if (kind.kind === "dockerfile") return `the app is built from its Dockerfile and listens on port ${kind.port}.`;
+  return `${kind.framework} is served as ${kind.app}.${beside}`;
+}
