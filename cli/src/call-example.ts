@@ -48,7 +48,7 @@ function valueOf(kind: string | undefined, given: string | undefined): unknown {
   return { int: 1, float: 1.5, bool: true, list: [], dict: {} }[kind ?? ""] ?? "hello";
 }
 
-/** For a shell, only where it is needed. */
-function quoted(text: string): string {
+/** A word for a shell, quoted only where that is needed. */
+export function quoted(text: string): string {
   return /^[\w./:=@,+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -26,6 +26,10 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Start the platform in this terminal. It is configured with environment variables.",
     load: async () => (await import("./start.ts")).start,
   },
+  doctor: {
+    about: "Check this machine and the platform; says what to do.",
+    load: async () => (await import("./doctor.ts")).doctor,
+  },
   init: {
     about: "Make a folder deployable: writes slipway.toml, and main.py.",
     load: async () => (await import("./init.ts")).init,

@@ -2,9 +2,10 @@
 // a `main.py` to begin with.
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
-import { basename, join, relative, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { tomlNames } from "./app-folder.ts";
+import { quoted } from "./call-example.ts";
 import { findApp, type FoundApp } from "./app-kind.ts";
 import { mainPy, tomlFor } from "./app-templates.ts";
 import { command } from "./command.ts";
@@ -42,10 +43,8 @@ and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to 
     writeFileSync(join(folder, "slipway.toml"), tomlFor(name, found));
     machine.tell(`Wrote slipway.toml: ${sentenceOf(found)}`);
     if (found.kind.kind === "cortex" && found.kind.isNew) writeMain(folder, { isEmpty, machine });
-    const there = relative(process.cwd(), folder);
-    machine.tell(
-      `Next: slipway deploy${there === "" ? "" : ` ${there}`}    (or try it here first: slipway dev${there === "" ? "" : ` ${there}`})`,
-    );
+    const words = ["", ...(operand === "" ? [] : [quoted(operand)])].join(" ");
+    machine.tell(`Next: slipway deploy${words}    (or try it here first: slipway dev${words})`);
   },
 });
 

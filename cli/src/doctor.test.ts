@@ -1,0 +1,79 @@
+// What `slipway doctor` reports on machines that lack something, made with a PATH and a port of the test's own.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const main = fileURLToPath(new URL("main.ts", import.meta.url));
+
+type Found = { readonly name: string; readonly state: string; readonly about: string };
+
+/** `programs`: all that the machine has, as shell scripts. */
+async function doctor(t: TestContext, programs: Readonly<Record<string, string>>, env: Record<string, string>) {
+  const home = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
+  t.after(() => rmSync(home, { recursive: true }));
+  for (const [name, script] of Object.entries(programs)) {
+    writeFileSync(join(home, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(home, name), 0o755);
+  }
+  const given = { env: { PATH: home, HOME: home, SLIPWAY_DATA_DIR: join(home, "no/such"), ...env } };
+  const child = spawn(process.execPath, [main, "doctor", "--json"], given);
+  let stdout = "";
+  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
+  const [code] = (await once(child, "close")) as [number];
+  const found = JSON.parse(stdout) as Found[];
+  return { code, of: (name: string) => found.find((one) => one.name === name) };
+}
+
+async function serve(t: TestContext, listener: RequestListener): Promise<number> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  return (server.address() as AddressInfo).port;
+}
+
+test("an empty machine has faults and warnings, each with what to do, and the code is 1", async (t) => {
+  const port = await serve(t, (_request, response) => response.end("not a platform"));
+  const { code, of } = await doctor(t, {}, { SLIPWAY_PORT: String(port) });
+  assert.equal(code, 1);
+  for (const [name, state, about] of [
+    ["git", "fault", /git is not installed/],
+    ["docker", "warning", /no engine answers/],
+    ["python", "warning", /no Python/],
+    ["user namespaces", "warning", /not available|not on Linux/],
+    ["port", "fault", new RegExp(`^${port} is taken by another program`)],
+    ["platform", "warning", /not signed in/],
+  ] as const) {
+    assert.equal(of(name)?.state, state, name);
+    assert.match(of(name)?.about ?? "", about);
+  }
+});
+
+test("a machine that has all is fine; clocks that differ are a fault", async (t) => {
+  let laterMs = 0;
+  const port = await serve(t, (_request, response) => {
+    response.setHeader("date", new Date(Date.now() + laterMs).toUTCString());
+    response.end(JSON.stringify({ info: { title: "Slipway management API" } }));
+  });
+  const programs = {
+    git: "echo git version 2.39.5",
+    docker: "echo 27.1",
+    ...{ unshare: "exit 0", "python3.12": "echo 1", "python3.10": 'case "$*" in *ensurepip*) exit 1;; esac; echo 1' },
+  };
+  const env = { SLIPWAY_PORT: String(port), SLIPWAY_URL: `http://127.0.0.1:${port}` };
+  const fine = await doctor(t, programs, env);
+  for (const name of ["command line", "git", "docker", "user namespaces", "port", "platform"]) {
+    assert.equal(fine.of(name)?.state, "ok", `${name}: ${fine.of(name)?.about}`);
+  }
+  assert.match(fine.of("python")?.about ?? "", /^Python 3\.10, 3\.12; without venv: python3\.10$/);
+  laterMs = 3_600_000;
+  const skewed = await doctor(t, programs, env);
+  assert.deepEqual([skewed.code, skewed.of("platform")?.state], [1, "fault"]);
+  assert.match(skewed.of("platform")?.about ?? "", /this machine's clock is 3\d{3} s behind it/);
+});
