@@ -1,0 +1,66 @@
+// The command line as a package of its own: packed, installed in an empty folder without a network, and used from there against a
+// running platform.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { temporaryFolder } from "./support/folder.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import { commandsAt } from "./support/slipway-command.ts";
+
+const packProgram = join(import.meta.dirname, "../../tools/pack-cli.ts");
+
+/** The program in a folder where only the package is installed. */
+function install(t: TestContext): { readonly folder: string; readonly program: readonly string[] } {
+  const folder = temporaryFolder(t, "installed");
+  const run = (file: string, words: readonly string[]): string => {
+    const env = { PATH: process.env["PATH"], HOME: folder };
+    const { status, stdout, stderr } = spawnSync(file, words, { cwd: folder, env, encoding: "utf8", timeout: 120_000 });
+    assert.equal(status, 0, stderr);
+    return stdout.trim();
+  };
+  const archive = run(process.execPath, [packProgram, temporaryFolder(t, "packed")]);
+  run("npm", ["install", "--offline", "--no-audit", "--no-fund", archive]);
+  return { folder, program: [process.execPath, join(folder, "node_modules/.bin/slipway")] };
+}
+
+test("the packed command line deploys and shows an app, without the platform and its packages", async (t) => {
+  const { folder, program } = install(t);
+  assert.deepEqual(readdirSync(join(folder, "node_modules")).toSorted(), [".bin", ".package-lock.json", "@slipway"]);
+  const manifest = JSON.parse(readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"));
+  const platform = await startPlatformOnTestServer(t);
+  const { baseUrl, serviceAccountToken } = platform.bootstrap;
+  const slipway = commandsAt(t, { program, cwd: temporaryFolder(t, "app") });
+  const said = async (words: readonly string[], input = ""): Promise<string> => {
+    const { code, stdout, stderr } = await slipway(words, { input }).ended;
+    assert.equal(code, 0, `${words.join(" ")}\n${stderr}`);
+    return stdout;
+  };
+  assert.equal(await said(["--version"]), `${manifest.version}\n`);
+  await said(["login", "--token", "--url", baseUrl], serviceAccountToken);
+  await said(["init", "--name", "packed"]);
+  assert.match(await said(["deploy"]), /^packed is live/m);
+  assert.match(await said(["apps"]), /^packed +ACTIVE/m);
+  const answer = await platform.call("packed", "run", { name: "Ada" });
+  assert.match(await answer.text(), /Hello, Ada!/);
+  assert.equal((await slipway(["doctor"]).ended).stderr, "");
+
+  for (const words of [["start"], ["up"], ["down"]]) {
+    const { code, stderr } = await slipway(words).ended;
+    assert.equal(code, 1);
+    assert.match(stderr, /^The platform is not part of this package.*\n.*npm start\n.*slipway login --url/);
+  }
+});
+
+test("the package verifies an exported audit log, and has the terms of what it contains", async (t) => {
+  const { folder, program } = install(t);
+  const licenses = readFileSync(join(folder, "node_modules/@slipway/cli/THIRD-PARTY-LICENSES.txt"), "utf8");
+  for (const name of ["yazl", "ignore", "smol-toml", "openapi-fetch"])
+    assert.match(licenses, new RegExp(`^${name}$`, "m"));
+  assert.ok(!existsSync(join(folder, "node_modules/@slipway/server")));
+  const file = join(folder, "export.ndjson");
+  writeFileSync(file, "not an export\n");
+  const { code, stderr } = await commandsAt(t, { program })(["audit", "verify", file]).ended;
+  assert.equal(code, 2, stderr);
+});

@@ -1,0 +1,89 @@
+// Makes the command line one package for npm, which needs neither the platform's dependencies nor a checkout:
+// `node tools/pack-cli.ts <folder>` writes its archive there and prints its path. Whoever has Node.js 24 can install it.
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { build, type Metafile } from "esbuild";
+import { projectDir } from "./tidy/tree.ts";
+
+const readme = `# The command line of Slipway
+
+Deploys apps to a Slipway platform, calls them, and shows what they do: \`slipway --help\`.
+To sign in: \`slipway login --url <the platform's URL>\`.
+`;
+const folder = resolve(process.argv[2] ?? "cli/dist");
+const work = mkdtempSync(join(tmpdir(), "slipway-pack-"));
+try {
+  mkdirSync(folder, { recursive: true });
+  process.stdout.write(`${join(folder, await pack(work, folder))}\n`);
+} finally {
+  rmSync(work, { recursive: true });
+}
+
+/** The archive's name. */
+async function pack(packageDir: string, target: string): Promise<string> {
+  const { metafile } = await build({
+    entryPoints: [join(projectDir, "cli/src/main.ts")],
+    outdir: join(packageDir, "dist"),
+    absWorkingDir: projectDir,
+    bundle: true,
+    // Commands stay files of their own, which are read when they are used.
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node24",
+    minify: true,
+    // Names of classes and functions show in messages.
+    keepNames: true,
+    metafile: true,
+    // `slipway start` says where to get it.
+    external: ["@slipway/server/src/run-platform.ts"],
+    // Packages of the older kind ask for modules of Node.js with it.
+    banner: {
+      js: 'import{createRequire as slipwayRequire}from"node:module";const require=slipwayRequire(import.meta.url);',
+    },
+    logLevel: "warning",
+  });
+  writeFileSync(join(packageDir, "package.json"), `${JSON.stringify(manifest(), null, 2)}\n`);
+  writeFileSync(join(packageDir, "THIRD-PARTY-LICENSES.txt"), licensesOf(metafile));
+  writeFileSync(join(packageDir, "README.md"), readme);
+  cpSync(join(projectDir, "LICENSE"), join(packageDir, "LICENSE"));
+  const printed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", target], {
+    cwd: packageDir,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [packed] = JSON.parse(printed) as { filename: string }[];
+  if (packed === undefined) throw new Error(`npm pack printed ${printed}`);
+  return packed.filename;
+}
+
+function manifest(): object {
+  const { name, version, description, license } = JSON.parse(
+    readFileSync(join(projectDir, "cli/package.json"), "utf8"),
+  ) as Record<string, string>;
+  return {
+    ...{ name, version, description, license },
+    type: "module",
+    bin: { slipway: "dist/main.js" },
+    files: ["dist", "THIRD-PARTY-LICENSES.txt"],
+    engines: { node: ">=24" },
+  };
+}
+
+/** The terms of the packages that the bundle contains. */
+function licensesOf({ inputs }: Metafile): string {
+  const packages = Object.keys(inputs).map((path) => /^(?:.*\/)?node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1]);
+  const names = [...new Set(packages.filter((name) => name !== undefined))].toSorted();
+  return names
+    .map((name) => `${name}\n\n${licenseOf(join(projectDir, "node_modules", name))}\n`)
+    .join(`${"-".repeat(80)}\n`);
+}
+
+function licenseOf(packageDir: string): string {
+  const file = readdirSync(packageDir).find((name) => /^licen[cs]e/i.test(name));
+  if (file !== undefined && existsSync(join(packageDir, file))) return readFileSync(join(packageDir, file), "utf8");
+  const { license } = JSON.parse(readFileSync(join(packageDir, "package.json"), "utf8")) as { license?: string };
+  return `License: ${license ?? "see its page"}`;
+}
