@@ -48,6 +48,13 @@ async function pack(packageDir: string, target: string): Promise<string> {
   writeFileSync(join(packageDir, "package.json"), `${JSON.stringify(manifest(), null, 2)}\n`);
   writeFileSync(join(packageDir, "THIRD-PARTY-LICENSES.txt"), licensesOf(metafile));
   writeFileSync(join(packageDir, "README.md"), readme);
+  // What `slipway dev` runs apps with.
+  for (const name of ["start.py", "slipway_cortex", "fallback"]) {
+    cpSync(join(projectDir, "runtimes/python", name), join(packageDir, "runtime", name), {
+      recursive: true,
+      filter: (path) => !path.includes("__pycache__"),
+    });
+  }
   cpSync(join(projectDir, "LICENSE"), join(packageDir, "LICENSE"));
   const printed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", target], {
     cwd: packageDir,
@@ -67,7 +74,7 @@ function manifest(): object {
     ...{ name, version, description, license },
     type: "module",
     bin: { slipway: "dist/main.js" },
-    files: ["dist", "THIRD-PARTY-LICENSES.txt"],
+    files: ["dist", "runtime", "THIRD-PARTY-LICENSES.txt"],
     engines: { node: ">=24" },
   };
 }

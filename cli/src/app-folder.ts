@@ -18,6 +18,8 @@ export type AppFolder = {
   readonly exclude: readonly string[];
   /** What `runtime.custom` says; null: the app is a `main.py`. */
   readonly custom: CustomRuntime | null;
+  /** All that is below the table cerebrium. */
+  readonly settings: Table;
 };
 
 /** A server that the app brings. */
@@ -28,7 +30,8 @@ export type CustomRuntime = {
   readonly isDockerfile: boolean;
 };
 
-type Table = Readonly<Record<string, unknown>>;
+/** A table of a TOML file. */
+export type Table = Readonly<Record<string, unknown>>;
 
 /** Names of the settings file; the first one that exists counts. */
 export const tomlNames = ["slipway.toml", "cerebrium.toml"] as const;
@@ -53,6 +56,7 @@ export function readAppFolder(given: string): AppFolder {
     include: patternsOf(deployment, "include", ["*"], toml?.file),
     exclude: patternsOf(deployment, "exclude", [".*"], toml?.file),
     custom: customOf(tableOf(root["runtime"])["custom"]),
+    settings: root,
   };
 }
 
@@ -114,6 +118,7 @@ function customOf(given: unknown): CustomRuntime | null {
   };
 }
 
-function tableOf(value: unknown): Table {
+/** The value as a table; empty when it is none. */
+export function tableOf(value: unknown): Table {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Table) : {};
 }

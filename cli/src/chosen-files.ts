@@ -15,6 +15,7 @@ export type ChosenFile = {
   /** Where its content is: elsewhere in the folder when `path` is a link. */
   readonly source: string;
   readonly bytes: number;
+  readonly modifiedMs: number;
   readonly isExecutable: boolean;
 };
 
@@ -100,7 +101,11 @@ class Choice {
     return path === this.#folder.toml?.file;
   }
 
-  #add(found: { path: string; source: string; stats: { readonly size: number; readonly mode: number } }): void {
+  #add(found: {
+    path: string;
+    source: string;
+    stats: { readonly size: number; readonly mode: number; readonly mtimeMs: number };
+  }): void {
     const { path, source, stats } = found;
     if (/[\x00-\x1f\x7f\\\ufffd]/.test(path)) {
       throw new Refused(
@@ -110,7 +115,13 @@ class Choice {
     if (this.files.length >= filesMax) {
       throw new Refused(`The folder has more than ${filesMax} files. Leave some out: exclude, or .slipwayignore.`);
     }
-    this.files.push({ path, source, bytes: stats.size, isExecutable: (stats.mode & 0o111) !== 0 });
+    this.files.push({
+      path,
+      source,
+      bytes: stats.size,
+      modifiedMs: stats.mtimeMs,
+      isExecutable: (stats.mode & 0o111) !== 0,
+    });
   }
 
   /** What a link leads to. */

@@ -34,6 +34,10 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Make a folder deployable: writes slipway.toml, and main.py.",
     load: async () => (await import("./init.ts")).init,
   },
+  dev: {
+    about: "Run the app of a folder here, again at each save.",
+    load: async () => (await import("./dev.ts")).dev,
+  },
   deploy: {
     about: "Deploy the app of a folder, and follow its build.",
     load: async () => (await import("./deploy.ts")).deploy,

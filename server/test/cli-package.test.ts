@@ -8,6 +8,7 @@ import { test, type TestContext } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { commandsAt } from "./support/slipway-command.ts";
+import { until } from "./support/until.ts";
 
 const packProgram = join(import.meta.dirname, "../../tools/pack-cli.ts");
 
@@ -45,6 +46,14 @@ test("the packed command line deploys and shows an app, without the platform and
   const answer = await platform.call("packed", "run", { name: "Ada" });
   assert.match(await answer.text(), /Hello, Ada!/);
   assert.equal((await slipway(["doctor"]).ended).stderr, "");
+
+  const developing = slipway(["dev"]);
+  const [, url = ""] = await until("the app runs", () => /runs at (\S+)/.exec(developing.stderr()), {
+    deadlineMs: 60_000,
+  });
+  assert.match(await (await fetch(`${url}/run`, { method: "POST", body: "{}" })).text(), /Hello, world!/);
+  developing.interrupt();
+  assert.equal((await developing.ended).code, 130);
 
   for (const words of [["start"], ["up"], ["down"]]) {
     const { code, stderr } = await slipway(words).ended;

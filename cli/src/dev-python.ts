@@ -1,0 +1,116 @@
+// The Python that `slipway dev` runs an app with: a virtual environment below the user's cache with the packages that the app
+// lists, made once for each list.
+import { spawn, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { join } from "node:path";
+import { fileRequirements, pipRequirements } from "@slipway/server/src/deploy/requirements.ts";
+import { tableOf, type AppFolder } from "./app-folder.ts";
+import type { Machine } from "./machine.ts";
+import { Refused } from "./refused.ts";
+
+/** An environment that is ready. */
+export type DevPython = { readonly folder: string; readonly program: string };
+
+const probeMs = 20_000;
+const installMs = 1_800_000;
+/** Environments that were not used for the longest time are removed beyond these. */
+const environmentsMax = 20;
+const readyMark = ".slipway-ready";
+/** In the environment's folder while pip needs it. */
+const listName = "requirements-of-app.txt";
+
+/** Throws `Refused` that says what is missing, or which packages cannot be installed. `signal` ends an installation. */
+export async function devPython(folder: AppFolder, machine: Machine, signal: AbortSignal): Promise<DevPython> {
+  const packages = packagesOf(folder);
+  const python = findPython(folder);
+  const cache = join(machine.environment["XDG_CACHE_HOME"] || join(machine.homeFolder, ".cache"), "slipway", "dev");
+  const key = createHash("sha256")
+    .update(JSON.stringify([python, packages]))
+    .digest("hex")
+    .slice(0, 20);
+  const made = { folder: join(cache, key), program: join(cache, key, "bin/python") };
+  if (existsSync(join(made.folder, readyMark))) {
+    utimesSync(made.folder, new Date(), new Date());
+    return made;
+  }
+  rmSync(made.folder, { recursive: true, force: true });
+  mkdirSync(cache, { recursive: true });
+  const many = packages.length === 1 ? "1 package" : `${packages.length} packages`;
+  if (packages.length > 0) machine.tell(`Installing ${many} into ${made.folder} …`);
+  const pipWords = packages.length > 0 ? [] : ["--without-pip"];
+  await run([python.program, "-m", "venv", ...pipWords, made.folder], { cwd: folder.path, signal });
+  if (packages.length > 0) {
+    const list = join(made.folder, listName);
+    writeFileSync(list, `${packages.join("\n")}\n`);
+    const pip = ["-m", "pip", "install", "--disable-pip-version-check", "--quiet", "-r", list];
+    await run([made.program, ...pip], { cwd: folder.path, signal });
+  }
+  writeFileSync(join(made.folder, readyMark), "");
+  removeOld(cache);
+  return made;
+}
+
+/** Lines for pip, as a build of the platform would have them. */
+function packagesOf({ settings, path, custom, toml }: AppFolder): readonly string[] {
+  const dependencies = tableOf(settings["dependencies"]);
+  const inline = Object.fromEntries(
+    Object.entries(tableOf(dependencies["pip"])).map(([name, version]) => [name, String(version)]),
+  );
+  const readText = (file: string): string | null => {
+    const full = join(path, file);
+    return statSync(full, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(full, "utf8") : null;
+  };
+  const named = tableOf(dependencies["paths"])["pip"];
+  const file = typeof named === "string" ? named : readText("requirements.txt") === null ? null : "requirements.txt";
+  const listed =
+    Object.keys(inline).length > 0
+      ? pipRequirements(inline)
+      : file === null
+        ? { ok: true as const, value: [] }
+        : fileRequirements(file, readText);
+  if (!listed.ok) throw new Refused(`${toml?.file ?? "requirements.txt"}: ${listed.reason}`);
+  const servers = ["uvicorn"].filter((one) => custom !== null && custom.entrypoint[0] === one);
+  return [...listed.value, ...servers.filter((one) => !listed.value.some((line) => line.startsWith(one)))];
+}
+
+type FoundPython = { readonly program: string; readonly version: string };
+
+/** `deployment.python_version`, else the usual one of this machine. */
+function findPython({ settings, toml }: AppFolder): FoundPython {
+  const wanted = tableOf(settings["deployment"])["python_version"];
+  const name = typeof wanted === "string" ? `python${wanted}` : "python3";
+  const code = "import sys, venv; print('%d.%d.%d' % sys.version_info[:3]); print(sys.executable)";
+  const { status, stdout } = spawnSync(name, ["-I", "-c", code], { encoding: "utf8", timeout: probeMs });
+  const [version = "", program = ""] = stdout?.trim().split("\n") ?? [];
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (status === 0 && major === 3 && minor >= 8) return { program, version };
+  const what = `${name} with its venv module is not on this machine`;
+  const how = typeof wanted === "string" ? ` Install it, or change python_version in ${toml?.file}.` : "";
+  throw new Refused(
+    `${what}, and slipway dev runs the app with it.${how} To see which Pythons there are: slipway doctor`,
+  );
+}
+
+async function run(
+  [file = "", ...words]: readonly string[],
+  { cwd, signal }: { readonly cwd: string; readonly signal: AbortSignal },
+): Promise<void> {
+  // In a group of its own, which the signal of the caller reaches and Ctrl-C does not.
+  const child = spawn(file, words, { cwd, stdio: ["ignore", 2, 2], signal, timeout: installMs, detached: true });
+  const [code] = (await once(child, "close")) as [number | null];
+  if (code === 0) return;
+  const isVenv = words.includes("venv");
+  const why = isVenv
+    ? "The virtual environment cannot be made; see above. On Debian, python3-venv may be missing."
+    : "The packages cannot be installed; see above.";
+  throw new Refused(why);
+}
+
+function removeOld(cache: string): void {
+  const all = readdirSync(cache).map((name) => ({ path: join(cache, name), ms: statSync(join(cache, name)).mtimeMs }));
+  for (const { path } of all.toSorted((one, other) => other.ms - one.ms).slice(environmentsMax)) {
+    rmSync(path, { recursive: true, force: true });
+  }
+}
