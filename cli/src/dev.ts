@@ -137,7 +137,7 @@ function requireRunnable(folder: AppFolder): void {
     throw new Refused(`There is no main.py in ${path}. To begin an app here: slipway init`);
   }
   const { pre_build_commands: before, shell_commands: after } = tableOf(settings["deployment"]);
-  const hasCommands = [before, after].some((one) => one !== undefined && String(one).trim() !== "");
+  const hasCommands = [before, after].flat().some((one) => typeof one === "string" && one.trim() !== "");
   if (hasCommands) process.stderr.write("Commands of the build are not run here.\n");
 }
 
