@@ -7,6 +7,7 @@ import { hashOfUploadKey } from "#apps/upload-deployments.ts";
 import { diskFullRetrySeconds, sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
+import { Latest } from "#lib/latest.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { completeUpload, findUpload, uploadHours, type UploadRow } from "./upload-store.ts";
 
@@ -46,8 +47,8 @@ const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 export class Uploads {
   readonly #options: UploadsOptions;
   readonly #gate = new Gate({ max: atOnceMax, waitingMax: atOnceMax });
-  /** By upload; another request for the same one ends the earlier, whose client is gone or has given up. */
-  readonly #arriving = new Map<string, { readonly control: AbortController; readonly done: Promise<unknown> }>();
+  /** By upload: the client of an earlier request for the same one is gone or has given up. */
+  readonly #latest = new Latest(() => new Fault("conflict", "Another request sends the same upload."));
 
   constructor(options: UploadsOptions) {
     this.#options = options;
@@ -71,23 +72,10 @@ export class Uploads {
     if (leave === null)
       throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
     try {
-      return await this.#alone(upload.id, (signal) => this.#store(key, arriving, signal));
+      return await this.#latest.run(upload.id, (signal) => this.#store(key, arriving, signal));
     } finally {
       leave();
     }
-  }
-
-  /** One request for each upload. */
-  async #alone<Result>(id: string, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    for (let before = this.#arriving.get(id); before !== undefined; before = this.#arriving.get(id)) {
-      before.control.abort(new Fault("conflict", "Another request sends the same upload."));
-      await before.done;
-    }
-    const control = new AbortController();
-    const working = work(control.signal);
-    const done = working.catch(() => undefined).finally(() => this.#arriving.delete(id));
-    this.#arriving.set(id, { control, done });
-    return await working;
   }
 
   async #store(key: string, { range, length, body }: ArrivingUpload, signal: AbortSignal): Promise<UploadProgress> {
