@@ -269,6 +269,15 @@ test("a replica that writes more than it may is ended, whatever room there is", 
   assert.match(reason, /has written \d+ MB to the disk .* more than its limit of 50 MB .*SLIPWAY_REPLICA_DISK_GB/);
 });
 
+test("a project whose volume has a size of its own may not write more than that", { skip }, async (t) => {
+  const stage = await open(t, { storageBytes: 200_000_000 });
+  const write = `open("/persistent-storage/f", "wb").write(b"x" * 60_000_000)\nimport time\ntime.sleep(1000)`;
+  const spec = await start(stage, write);
+  stage.disk.limitStorage(spec.projectId, 50_000_000);
+  const { reason } = await stage.sink.told("exited", spec.replicaId);
+  assert.match(reason, /holds [56]\d MB, more than its limit of 50 MB \(the size of its volume\): delete files there/);
+});
+
 test("a project over its limit may run to delete files, but its storage may not grow", { skip }, async (t) => {
   const stage = await open(t, { storageBytes: 50_000_000 });
   const write = (name: string): string =>

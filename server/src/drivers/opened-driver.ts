@@ -1,10 +1,12 @@
 // The input of every driver, and what opening one returns.
 import type { Clock } from "#lib/clock.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import type { Builder } from "./builder.ts";
 import type { Driver } from "./driver.ts";
 import type { Placement } from "./pools/placement.ts";
+import type { StorageFiles } from "./storage-files.ts";
 
 /** The input for opening any driver. */
 export type DriverParts = {
@@ -27,6 +29,8 @@ export type OpenedDriver = {
   readonly builder: Builder;
   /** The disk of this machine that replicas and builds write to. */
   readonly disk: SharedDisk;
+  /** The storage of projects, for others than its apps. */
+  readonly files: StorageFiles;
   /** Called once the platform listens: apps with their own networks may call it on this port. */
   readonly onListening: (port: number) => Promise<void>;
 };
@@ -39,4 +43,6 @@ export type SharedDisk = {
   buildRefusal(): string | null;
   /** Why nothing new is stored while disk space is short; null when there is enough. */
   storeRefusal(): string | null;
+  /** What the storage of a project may hold, instead of what all may. */
+  limitStorage(projectId: ProjectId, bytes: number): void;
 };

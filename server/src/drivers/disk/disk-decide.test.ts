@@ -44,6 +44,16 @@ test("a writer over its limit is ended whatever room there is; storage only when
   assert.deepEqual(ended(all, 9000, { replicaBytes: 300 * mb, storageBytes: 750 * mb }), ["grows", "replica"]);
 });
 
+test("the storage of a project may have a limit of its own, instead of that of all", () => {
+  const all = [growing("storage", "small", 0, 600), growing("storage", "large", 0, 900)];
+  const ownStorageBytes = new Map([
+    ["small", 500 * mb],
+    ["large", 1000 * mb],
+  ]);
+  assert.deepEqual(ended(all, 9000, { storageBytes: 750 * mb, ownStorageBytes }), ["small"]);
+  assert.deepEqual(ended(all, 9000, { ownStorageBytes }), ["small"]);
+});
+
 test("when room is short, who cannot be measured in time is ended too, with whoever has grown; not while there is room", () => {
   const slow: Growing = { kind: "replica", id: "many-files", before: { bytes: 0, files: 0 }, now: null };
   const all = [slow, growing("build", "fast", 0, 900), growing("replica", "calm", 2, 2)];

@@ -7,6 +7,8 @@ import type { DiskUsage } from "./disk-usage.ts";
 export type DiskLimits = {
   readonly replicaBytes: number | null;
   readonly storageBytes: number | null;
+  /** Of projects with a limit of their own. */
+  readonly ownStorageBytes?: ReadonlyMap<string, number>;
   readonly reserveBytes: number;
   readonly reserveFiles: number;
 };
@@ -80,16 +82,26 @@ function endingOf({ kind, id, now }: Growing, reason: string): DiskEnding {
 }
 
 /** A project over its limit may continue as long as its storage does not grow, so that its apps can delete the excess. */
-function overLimit({ kind, now, before }: Measured, { replicaBytes, storageBytes }: DiskLimits): string | null {
+function overLimit({ kind, id, now, before }: Measured, limits: DiskLimits): string | null {
+  const { replicaBytes } = limits;
   if (kind === "storage") {
+    const storageBytes = storageLimit(limits, id);
     if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin)) return null;
-    return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (SLIPWAY_STORAGE_LIMIT_GB): delete files there; it must not grow.`;
+    return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes?.has(id) === true ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files there; it must not grow.`;
   }
   // Folders that a build shares with others already had content.
   const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
   if (replicaBytes === null || written <= replicaBytes) return null;
   const what = kind === "build" ? "The build" : "The replica";
   return `${what} has written ${sizeText(written)} to the disk (its files, home and /tmp), more than its limit of ${sizeText(replicaBytes)} (SLIPWAY_REPLICA_DISK_GB): make it write less${kind === "build" ? "" : ", or keep files in /persistent-storage"}.`;
+}
+
+/** What the storage of a project may hold; null: no limit. */
+export function storageLimit(
+  { ownStorageBytes, storageBytes }: Pick<DiskLimits, "ownStorageBytes" | "storageBytes">,
+  projectId: string,
+): number | null {
+  return ownStorageBytes?.get(projectId) ?? storageBytes;
 }
 
 function nearlyFull(room: FreeSpace, isOfFiles: boolean): string {

@@ -12,6 +12,7 @@ import {
   endings,
   growthShare,
   diskState,
+  storageLimit,
   type DiskLimits,
   type DiskEnding,
   type Growing,
@@ -75,6 +76,8 @@ export class DiskWatch {
   readonly #recent = new Set<ProjectId>();
   /** Projects whose storage filled the disk, until there is space again. */
   readonly #blocked = new Map<ProjectId, string>();
+  /** What the storage of projects with a limit of their own may hold. */
+  readonly #ownStorageBytes = new Map<ProjectId, number>();
   readonly #loop: Loop;
   #limits: DiskLimits | null = null;
   #state: DiskState = "enough";
@@ -150,6 +153,13 @@ export class DiskWatch {
     return this.#state === "critical" ? this.#shortText("nothing new is stored") : null;
   }
 
+  /** What the storage of a project may hold, instead of what all may. */
+  limitStorage(projectId: ProjectId, bytes: number): void {
+    this.#ownStorageBytes.set(projectId, bytes);
+    this.#isNew = true;
+    this.#loop.nudge();
+  }
+
   #shortText(what: string): string {
     const { bytes, files } = this.#room;
     const left = files !== null && files < (this.#limits?.reserveFiles ?? 0) ? `${files} files` : sizeText(bytes);
@@ -170,7 +180,7 @@ export class DiskWatch {
   #limitsOf(disk: DiskSpace): DiskLimits {
     const { replicaBytes, storageBytes, reserveBytes } = this.#options.limits;
     this.#limits = {
-      ...{ replicaBytes, storageBytes },
+      ...{ replicaBytes, storageBytes, ownStorageBytes: this.#ownStorageBytes },
       reserveBytes: reserveBytes ?? defaultReserveBytes(disk.totalBytes),
       reserveFiles: Math.round(disk.totalFiles * filesShare),
     };
@@ -199,7 +209,7 @@ export class DiskWatch {
   #isMeasureDue(limits: DiskLimits): boolean {
     if (this.#writers.size + this.#recent.size === 0) return false;
     const sinceMs = this.#options.clock.monotonicMs() - this.#measuredAtMs;
-    const isLimited = limits.replicaBytes !== null || limits.storageBytes !== null;
+    const isLimited = limits.replicaBytes !== null || limits.storageBytes !== null || this.#ownStorageBytes.size > 0;
     const isNear = this.#room.bytes < limits.reserveBytes * nearShare;
     const share = this.#state === "enough" ? quickShare : growthShare;
     if (this.#isNew || ((isLimited || isNear) && this.#hasFallen(limits, share))) return sinceMs >= this.#measureMs;
@@ -272,8 +282,9 @@ export class DiskWatch {
   }
 
   /** While space is short, the old values stay, so that slow writers are found too. */
-  #remember(growing: readonly Growing[], { storageBytes }: DiskLimits): void {
+  #remember(growing: readonly Growing[], limits: DiskLimits): void {
     for (const { kind, id, now, before } of growing) {
+      const storageBytes = storageLimit(limits, id);
       if (now === null || (kind !== "storage" && !this.#writers.has(id))) continue;
       const isOver = kind === "storage" && storageBytes !== null && now.bytes > storageBytes;
       const mayRise = kind !== "build" && this.#state === "enough" && !isOver;

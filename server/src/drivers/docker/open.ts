@@ -7,7 +7,9 @@ import { hostName, installationOf, type Firewall } from "#drivers/app-firewall.t
 import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
 import { projectUser } from "#drivers/project-user.ts";
+import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import { buildLimits } from "#drivers/process/cgroup.ts";
 import { bridges, defaultBridge } from "./app-networks.ts";
 import { DockerBuilder } from "./builder.ts";
@@ -89,7 +91,9 @@ export async function openDockerDriver(
       );
   }
   log.info({ engine: engine.facts.version }, "apps run in containers, each app in a network of its own");
-  return { driver, builder, disk, onListening: (port) => letAppsCall(firewall, { config, port, log }) };
+  const userOf = (projectId: ProjectId): number | null => (process.getuid?.() === 0 ? projectUser(projectId) : null);
+  const files = new StorageFiles({ storageDir, userOf, isUserOwned: false });
+  return { driver, builder, disk, files, onListening: (port) => letAppsCall(firewall, { config, port, log }) };
 }
 
 /**

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
 import { makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import { sinceBootMs } from "#lib/clock.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { appEnvironment } from "#drivers/app-environment.ts";
@@ -188,7 +189,7 @@ async function choosePortOfMachine(
 type Place = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
 
 async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): Promise<void> {
-  const user = ownerOf(spec, context.sandbox);
+  const user = ownerOf(spec.projectId, context.sandbox);
   const storage = storageDirOf(spec, context.storageDir);
   mkdirSync(context.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
@@ -211,9 +212,9 @@ function makeOwned(dir: string, user: number | null): void {
   if (user !== null) chownSync(dir, user, user);
 }
 
-/** Null when apps run as the platform's own user. */
-function ownerOf(spec: ReplicaSpec, sandbox: Sandbox): number | null {
-  return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(spec.projectId) : null;
+/** The user that the apps of a project run as; null: the platform's own user. */
+export function ownerOf(projectId: ProjectId, sandbox: Sandbox): number | null {
+  return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(projectId) : null;
 }
 
 function usesOverlay(artifact: ProcessArtifact, { sandbox, replicasDir }: LaunchContext): boolean {

@@ -4,12 +4,15 @@ import { openDisk, type DiskConfig } from "#drivers/disk/open-disk.ts";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { DriverPartsWithPools, OpenedDriver } from "#drivers/opened-driver.ts";
+import { StorageFiles } from "#drivers/storage-files.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import { ProcessBuilder } from "./builder.ts";
 import { detectCgroups, releaseCgroups } from "./cgroup-detect.ts";
 import { detectSandbox } from "./detect-sandbox.ts";
 import { ProcessDriver } from "./driver.ts";
 import type { NetworkWish } from "./network-machine.ts";
+import { ownerOf } from "./launch.ts";
 import { PythonFinder } from "./python-find.ts";
 import { ownNetwork, type Sandbox } from "./sandbox.ts";
 
@@ -48,8 +51,10 @@ export async function openProcessDriver(
     commandTimeoutMs: config.buildTimeoutSeconds * 1000,
     hidden: [dataDir],
   });
+  const userOf = (projectId: ProjectId): number | null => ownerOf(projectId, sandbox);
+  const files = new StorageFiles({ storageDir, userOf, isUserOwned });
   return {
-    ...{ driver, builder, disk },
+    ...{ driver, builder, disk, files },
     onListening: (port) => letAppsCall(ownNetwork(sandbox), { config, port, log }),
   };
 }

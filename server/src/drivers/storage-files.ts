@@ -1,0 +1,347 @@
+// The files in the storage of projects, for others than its apps. Apps write there at the same time and are not trusted: each
+// folder of a path is opened from the one above it without following a link, and used through its descriptor, so that nothing
+// that an app puts in its way leads out of the storage. Only regular files are read.
+import { constants, type Stats } from "node:fs";
+import { lstat, mkdir, open, opendir, readdir, rename, rm, unlink, type FileHandle } from "node:fs/promises";
+import { join } from "node:path";
+import { randomUUID } from "node:crypto";
+import { assert } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { measure } from "./disk/disk-usage.ts";
+import { runToEnd } from "./run-to-end.ts";
+import { makeOwnedFolder } from "./storage.ts";
+
+export type StorageFilesOptions = {
+  /** One folder per project. Names that begin with a dot are not storages but folders of this class. */
+  readonly storageDir: string;
+  /** Who owns the files of a project; null: the platform's own user. */
+  readonly userOf: (projectId: ProjectId) => number | null;
+  /** As in `Sandbox`. */
+  readonly isUserOwned: boolean;
+};
+
+/** A file or folder within the storage of a project, by the names on the way to it; none: the storage itself. */
+export type StoragePath = { readonly projectId: ProjectId; readonly names: readonly string[] };
+
+/** What a folder holds. Everything but files and folders, such as a link, has the size 0. */
+export type StoredEntry = {
+  readonly name: string;
+  readonly isFolder: boolean;
+  readonly sizeBytes: number;
+  readonly modifiedAt: Date;
+};
+
+type Folder = { readonly handle: FileHandle; /** Of what is in it. */ readonly path: string };
+
+const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY, O_RDWR, O_CREAT } = constants;
+/** So many names are read of a folder at most, which takes seconds. */
+const namesMax = 1_000_000;
+const statsAtOnce = 32;
+
+/** The files of all projects. Refusals are `Fault("not_found" | "conflict" | "not_usable" | "invalid")`. */
+export class StorageFiles {
+  readonly #options: StorageFilesOptions;
+  readonly #incomingDir: string;
+  readonly #removedDir: string;
+
+  constructor(options: StorageFilesOptions) {
+    this.#options = options;
+    this.#incomingDir = join(options.storageDir, ".incoming");
+    this.#removedDir = join(options.storageDir, ".removed");
+  }
+
+  /** The first `max` entries of a folder whose names come after `after`, by name. Names that are not UTF-8 are left out. */
+  async list(
+    path: StoragePath,
+    { after, max }: { readonly after: string; readonly max: number },
+  ): Promise<StoredEntry[]> {
+    return await within(this.#root(path.projectId), path, async (folder) => {
+      const names = await namesOf(folder, { after, max, path });
+      const entries: StoredEntry[] = [];
+      for (let start = 0; start < names.length; start += statsAtOnce) {
+        const stats = names.slice(start, start + statsAtOnce).map((name) => entryOf(folder, name));
+        entries.push(...(await Promise.all(stats)).filter((entry) => entry !== null));
+      }
+      return entries;
+    });
+  }
+
+  /** Opens a regular file for reading; the caller closes it. */
+  async open(path: StoragePath): Promise<{ readonly handle: FileHandle; readonly stats: Stats }> {
+    const { folder: above, name } = lastOf(path);
+    return await within(this.#root(path.projectId), above, async (folder) => {
+      try {
+        const at = inFolder(folder, name);
+        requireFile(await lstat(at), path);
+        // An app may have put something else there since: opening it must not wait.
+        const handle = await open(at, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        try {
+          const stats = await handle.stat();
+          requireFile(stats, path);
+          return { handle, stats };
+        } catch (error) {
+          await handle.close();
+          throw error;
+        }
+      } catch (error) {
+        throw refusalOf(error, path);
+      }
+    });
+  }
+
+  /** Opens a file in the making for writing, which no app sees; the caller closes it. */
+  async openIncoming(id: string): Promise<FileHandle> {
+    await mkdir(this.#incomingDir, { recursive: true, mode: 0o700 });
+    return await open(join(this.#incomingDir, id), O_RDWR | O_CREAT | O_NOFOLLOW, 0o600);
+  }
+
+  /** Gives a file in the making its size and its owner; on disk on return. */
+  async finishIncoming(id: string, projectId: ProjectId, sizeBytes: number): Promise<void> {
+    const file = await this.openIncoming(id);
+    try {
+      await file.truncate(sizeBytes);
+      await file.chmod(0o644);
+      const user = this.#options.userOf(projectId);
+      if (user !== null) await file.chown(user, user);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** False when there is no such file in the making (any more). */
+  async hasIncoming(id: string): Promise<boolean> {
+    return (await lstat(join(this.#incomingDir, id)).catch(() => null)) !== null;
+  }
+
+  /**
+   * Puts a finished file in its place, in one step, instead of what is there; creates the folders on the way. On disk on
+   * return.
+   */
+  async place(path: StoragePath, id: string): Promise<void> {
+    const { folder: above, name } = lastOf(path);
+    const user = this.#options.userOf(path.projectId);
+    makeOwnedFolder(join(this.#options.storageDir, path.projectId), user);
+    await within(
+      this.#root(path.projectId),
+      above,
+      async (folder) => {
+        try {
+          await rename(join(this.#incomingDir, id), inFolder(folder, name));
+          await folder.handle.sync();
+        } catch (error) {
+          throw refusalOf(error, path);
+        }
+      },
+      { user },
+    );
+  }
+
+  /** Removes a file, or whatever else is not a folder; of a link, the link. */
+  async remove(path: StoragePath): Promise<void> {
+    const { folder: above, name } = lastOf(path);
+    await within(this.#root(path.projectId), above, async (folder) => {
+      try {
+        if ((await lstat(inFolder(folder, name))).isDirectory())
+          throw new Fault(
+            "conflict",
+            `${shown(path)} is a folder: write it with a / at its end to remove it with all that is in it.`,
+          );
+        await unlink(inFolder(folder, name));
+      } catch (error) {
+        throw refusalOf(error, path);
+      }
+    });
+  }
+
+  /** Removes a folder with all that is in it, in one step for its apps; `collect` frees the space. */
+  async removeFolder(path: StoragePath): Promise<void> {
+    const { folder: above, name } = lastOf(path);
+    await mkdir(this.#removedDir, { recursive: true, mode: 0o700 });
+    await within(this.#root(path.projectId), above, async (folder) => {
+      try {
+        const at = inFolder(folder, name);
+        if (!(await lstat(at)).isDirectory()) throw noFolder(path);
+        await rename(at, join(this.#removedDir, randomUUID()));
+      } catch (error) {
+        throw refusalOf(error, path);
+      }
+    });
+  }
+
+  /** Bytes on disk; null when they cannot be counted in time. Takes up to 20 s. */
+  async usedBytes(projectId: ProjectId, signal: AbortSignal): Promise<number | null> {
+    const folder = this.#root(projectId);
+    const { isUserOwned } = this.#options;
+    const usage = (await measure([folder], { isUserOwned, signal })).get(folder);
+    return usage === undefined ? 0 : (usage?.bytes ?? null);
+  }
+
+  /** Deletes what was removed, and the files in the making that `readKept` does not name. */
+  async collect(readKept: (ids: readonly string[]) => Promise<readonly string[]>, signal: AbortSignal): Promise<void> {
+    // Before the rows: what begins in between has a row.
+    const ids = await readdir(this.#incomingDir).catch(() => []);
+    const kept = new Set(ids.length === 0 ? [] : await readKept(ids));
+    for (const id of ids) if (!kept.has(id)) await rm(join(this.#incomingDir, id), { force: true });
+    const failures: unknown[] = [];
+    for (const name of await readdir(this.#removedDir).catch(() => [])) {
+      // Paths in there may be longer than the system allows, which rm does not mind.
+      const removing = runToEnd("rm", ["-rf", "--one-file-system", "--", join(this.#removedDir, name)], signal);
+      await removing.catch((error: unknown) => failures.push(error));
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  #root(projectId: ProjectId): string {
+    return join(this.#options.storageDir, projectId);
+  }
+}
+
+/** The folder that a path ends in, and the last name. */
+function lastOf({ projectId, names }: StoragePath): { readonly folder: StoragePath; readonly name: string } {
+  const name = names.at(-1);
+  assert(name !== undefined, "the path names something within the storage");
+  return { folder: { projectId, names: names.slice(0, -1) }, name };
+}
+
+/** Works in the folder at `path`. `creates`: with missing folders created for that user. */
+async function within<Result>(
+  root: string,
+  path: StoragePath,
+  work: (folder: Folder) => Promise<Result>,
+  creates?: { readonly user: number | null },
+): Promise<Result> {
+  let folder = await openFolder(root).catch((error: unknown) => {
+    throw refusalOf(error, path);
+  });
+  try {
+    for (const [index, name] of path.names.entries()) {
+      const next = await enter(folder, name, creates).catch((error: unknown) => {
+        throw refusalOf(error, { ...path, names: path.names.slice(0, index + 1) }, true);
+      });
+      const above = folder;
+      folder = next;
+      await above.handle.close();
+    }
+    return await work(folder);
+  } finally {
+    await folder.handle.close();
+  }
+}
+
+async function enter(above: Folder, name: string, creates?: { readonly user: number | null }): Promise<Folder> {
+  const at = inFolder(above, name);
+  if (creates === undefined) return await openFolder(at);
+  const isNew = await mkdir(at, 0o755).then(
+    () => true,
+    (error: unknown) => {
+      if (codeOf(error) === "EEXIST") return false;
+      throw error;
+    },
+  );
+  const folder = await openFolder(at);
+  try {
+    if (isNew) await above.handle.sync();
+    // Also of one that was there: the platform may have been killed between the two steps.
+    const { uid } = await folder.handle.stat();
+    if (creates.user !== null && uid === process.getuid?.()) await folder.handle.chown(creates.user, creates.user);
+    return folder;
+  } catch (error) {
+    await folder.handle.close();
+    throw error;
+  }
+}
+
+async function openFolder(at: string): Promise<Folder> {
+  const handle = await open(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK);
+  // Elsewhere apps are not separated from the platform anyway.
+  return { handle, path: process.platform === "linux" ? `/proc/self/fd/${handle.fd}` : at };
+}
+
+function inFolder({ path }: Folder, name: string): string {
+  assert(name !== "" && name !== "." && name !== ".." && !/[/\0]/.test(name), "a name stays within its folder");
+  return `${path}/${name}`;
+}
+
+async function namesOf(
+  { path: at }: Folder,
+  { after, max, path }: { readonly after: string; readonly max: number; readonly path: StoragePath },
+): Promise<readonly string[]> {
+  let names: string[] = [];
+  let seen = 0;
+  for await (const { name } of await opendir(at, { bufferSize: 1000 })) {
+    if (++seen > namesMax)
+      throw new Fault("not_usable", `${shown(path)} holds more than ${namesMax} files, which is too many to list.`);
+    if (name <= after) continue;
+    names.push(name);
+    // Only what may be shown is kept.
+    if (names.length >= 2 * max) names = names.toSorted(byName).slice(0, max);
+  }
+  return names.toSorted(byName).slice(0, max);
+}
+
+function byName(one: string, other: string): number {
+  return one < other ? -1 : 1;
+}
+
+/** Null when it is gone. */
+async function entryOf(folder: Folder, name: string): Promise<StoredEntry | null> {
+  const stats = await lstat(inFolder(folder, name)).catch(() => null);
+  if (stats === null) return null;
+  return {
+    name,
+    isFolder: stats.isDirectory(),
+    sizeBytes: stats.isFile() ? stats.size : 0,
+    modifiedAt: stats.mtime,
+  };
+}
+
+function requireFile(stats: Stats, path: StoragePath): void {
+  if (stats.isFile()) return;
+  const what = stats.isDirectory()
+    ? "a folder"
+    : stats.isSymbolicLink()
+      ? "a link, which is not followed"
+      : "not a file";
+  throw new Fault("not_usable", `${shown(path)} is ${what}: only files can be read.`);
+}
+
+function noFolder(path: StoragePath): Fault {
+  return new Fault("not_usable", `${shown(path)} is not a folder (links are not followed).`);
+}
+
+function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown {
+  switch (codeOf(error)) {
+    case "ENOENT":
+      return new Fault("not_found", `There is no ${isFolder ? "folder " : ""}${shown(path)} in the volume.`);
+    case "ENOTDIR":
+    case "ELOOP":
+      return isFolder ? noFolder(path) : new Fault("conflict", `${shown(path)} was changed by an app meanwhile.`);
+    case "EISDIR":
+    case "ENOTEMPTY":
+    case "EEXIST":
+      return new Fault("conflict", `${shown(path)} is a folder.`);
+    case "ENXIO":
+      return new Fault("not_usable", `${shown(path)} is not a file: only files can be read.`);
+    case "EACCES":
+    case "EPERM":
+      return new Fault("not_usable", `${shown(path)} cannot be used: an app has closed it to others (see its mode).`);
+    case "ENAMETOOLONG":
+      return new Fault("invalid", `${shown(path)} is longer than the file system allows.`);
+    case "EXDEV":
+    case "EBUSY":
+      return new Fault("not_usable", `${shown(path)} is on a file system of its own.`);
+    default:
+      return error;
+  }
+}
+
+function shown({ names }: StoragePath): string {
+  const text = `/${names.join("/")}`;
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}
