@@ -14,6 +14,7 @@ export const importTable = {
   webhooks: ["contract", "lib", "store", "audit", "accounts"],
   apps: ["contract", "lib", "store", "audit", "accounts"],
   deploy: ["contract", "lib", "store", "logs", "drivers", "audit", "apps"],
+  volumes: ["contract", "lib", "store", "drivers", "audit", "accounts", "apps"],
   pushes: ["contract", "lib", "store", "audit", "apps", "deploy"],
   scheduler: ["contract", "lib", "store", "logs", "drivers", "apps", "deploy"],
   proxy: ["contract", "lib", "accounts", "apps", "scheduler"],
@@ -34,6 +35,7 @@ export const importTable = {
     "runs",
     "billing",
     "people",
+    "volumes",
   ],
 } as const satisfies Record<string, readonly string[]>;
 

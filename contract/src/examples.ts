@@ -94,6 +94,12 @@ const byName: Json = {
   },
   ...{ compute_tier: "interruptible", hardwareProvider: "local", coupon_name: "Welcome", logId: "1042", origin: "api" },
   ...{ from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", apiKey: token, ref: "refs/heads/main", runId: id },
+  ...{
+    file_path: "models/model.bin",
+    upload_id: id,
+    etag: '"9f86d081884c7d659a2feaa0c55ad015"',
+    mountPath: "/persistent-storage",
+  },
   ...{ cliVersion: "1.0.0", keyName: "hello.zip", contentType: "application/json", backupCodes: "h4k2-9dmx" },
 };
 

@@ -69,7 +69,17 @@ type IntegersField = Common & {
   readonly default: readonly number[];
 };
 
-export type Field = TextField | NumberField | BooleanField | ChoiceField | ListField | IntegersField;
+/** A list of objects. */
+type ObjectsField = Common & {
+  readonly kind: "objects";
+  readonly element: z.ZodType;
+  readonly lengthMax: number;
+  /** Completes "must be …". */
+  readonly allowed: string;
+  readonly default: null;
+};
+
+export type Field = TextField | NumberField | BooleanField | ChoiceField | ListField | IntegersField | ObjectsField;
 
 /** The type of a checked value of a field. */
 export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
@@ -84,7 +94,9 @@ export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
           ? readonly string[]
           : F extends { kind: "integers" }
             ? readonly number[]
-            : string;
+            : F extends { kind: "objects"; element: infer Element extends z.ZodType }
+              ? readonly z.output<Element>[]
+              : string;
 
 /** A number as a text, where `isTextAllowed` says so. */
 export const numberForm = /^\d{1,9}(?:\.\d{1,9})?$/;
@@ -115,6 +127,8 @@ function makeSchema(field: Field): z.ZodType {
       return listSchema(field);
     case "integers":
       return integersSchema(field);
+    case "objects":
+      return z.array(z.unknown()).max(field.lengthMax).pipe(z.array(field.element));
     default:
       return numberSchema(field);
   }
@@ -124,6 +138,7 @@ function makeSchema(field: Field): z.ZodType {
 export function allowedText(field: Field): string {
   switch (field.kind) {
     case "text":
+    case "objects":
       return field.allowed;
     case "boolean":
       return "true or false";

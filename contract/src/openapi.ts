@@ -49,6 +49,9 @@ function operation(id: string, route: Route): Json {
     ...(route.body === undefined ? {} : { requestBody: requestBody(id, route.body, route.takesForm === true) }),
     responses: {
       [route.status]: answer,
+      ...(route.hasRanges === true
+        ? { 206: { description: "The part that Range asks for.", ...answerContent(route) } }
+        : {}),
       ...usualRefusals(route),
       ...ownRefusals(route),
       default: { $ref: "#/components/responses/Refusal" },

@@ -20,6 +20,7 @@ import { runRoutes } from "./run-routes.ts";
 import { tokenRoutes } from "./token-routes.ts";
 import { uploadRoutes } from "./upload-routes.ts";
 import { usageRoutes } from "./usage-routes.ts";
+import { volumeRoutes } from "./volume-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
 const { project, app } = paths;
@@ -156,6 +157,7 @@ export const routes = {
   ...usageRoutes,
   ...planRoutes,
   ...auditRoutes,
+  ...volumeRoutes,
   ...tokenRoutes,
   getProjectSecrets: {
     method: "GET",

@@ -102,7 +102,7 @@ export const settingTable = {
     "How many releases of an app that took calls can be started again, the live one included: a rollback needs no build. What older ones were made of is deleted.",
   ),
   SLIPWAY_STORAGE_LIMIT_GB: integer(null, 1, 1_000_000).about(
-    "Maximum size of a project's /persistent-storage, in GB; replicas that exceed it and keep growing it are ended. Default: no limit except the reserved disk space.",
+    "Maximum size of a project's /persistent-storage, in GB: uploads beyond it are refused, and replicas that exceed it and keep growing it are ended. A project may set a lower one. Default: no limit except the reserved disk space.",
   ),
   SLIPWAY_REPLICA_DISK_GB: integer(null, 1, 1_000_000).about(
     "Maximum that a replica (next to its code, in its home folder and /tmp) or a build may write to the disk, in GB; one that writes more is ended. Default: no limit except the reserved disk space.",

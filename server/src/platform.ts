@@ -28,6 +28,7 @@ import { openPushes } from "#pushes/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import { openStore } from "#store/open.ts";
+import { openVolumes } from "#volumes/open.ts";
 import { openWebhooks } from "#webhooks/open.ts";
 import type { WebhookStep } from "#webhooks/webhook-step.ts";
 import { bootstrap } from "./bootstrap.ts";
@@ -93,7 +94,8 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { routes, useCases, removal } = await openApps(settings, { ...foundation, ...ofApps });
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 
-  const { driver, builder, disk, onListening } = await openChosenDriver(settings, foundation);
+  const { driver, builder, disk, files, onListening } = await openChosenDriver(settings, foundation);
+  const volumes = await openVolumes(settings, { ...foundation, disk, files });
   // An external database has a disk of its own.
   const storeRefusal = (): string | null => (config.databaseUrl === null ? disk.storeRefusal() : null);
   const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
@@ -117,7 +119,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const hardware: ApiParts["hardware"] = () => hardwareOf(driver.placement.pools, billing.priceOf);
   const uploads = openUploads(settings, { ...foundation, disk });
   const port = await openApi(config, {
-    ...{ ...apiParts, uploads, ...calls, health, hardware, reached, lifecycle, log },
+    ...{ ...apiParts, uploads, ...volumes, ...calls, health, hardware, reached, lifecycle, log },
     runs: calls.runUseCases,
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,

@@ -16,6 +16,7 @@ import { rollOutRoutes } from "@slipway/contract/roll-out-routes.ts";
 import { tokenRoutes } from "@slipway/contract/token-routes.ts";
 import { uploadRoutes } from "@slipway/contract/upload-routes.ts";
 import { usageRoutes } from "@slipway/contract/usage-routes.ts";
+import { volumeRoutes } from "@slipway/contract/volume-routes.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
 import { newReleaseId } from "#lib/ids.ts";
 import { toJson } from "#store/json.ts";
@@ -36,7 +37,7 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 /** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
 const testedElsewhere: Readonly<Record<string, Route>> = {
   ...{ ...lifecycleRoutes, ...rollOutRoutes, ...projectRoutes, ...peopleRoutes, ...passwordRoutes },
-  ...{ ...gitRoutes, ...uploadRoutes, ...deviceRoutes, ...tokenRoutes, ...planRoutes, ...usageRoutes },
+  ...{ ...gitRoutes, ...uploadRoutes, ...volumeRoutes, ...deviceRoutes, ...tokenRoutes, ...planRoutes, ...usageRoutes },
   ...Object.fromEntries(Object.entries(auditRoutes).filter(([id]) => id !== "listAuditLog")),
 };
 

@@ -17,6 +17,7 @@ import { signInRows } from "./audit-walk-sign-in.ts";
 import { insertRollOut } from "./support/roll-out-rows.ts";
 import { insertRun } from "./support/run-rows.ts";
 import { projectRows } from "./audit-walk-projects.ts";
+import { volumeRows } from "./audit-walk-volumes.ts";
 import { tokenRows } from "./audit-walk-tokens.ts";
 import type { Walk, WalkCall, WalkResource, WalkRows } from "./support/audit-walk.ts";
 import { insertReleases } from "./support/release-rows.ts";
@@ -314,4 +315,5 @@ export const walkRows: WalkRows = {
   ...projectRows,
   ...signInRows,
   ...tokenRows,
+  ...volumeRows,
 };

@@ -17,6 +17,8 @@ const member: readonly Permission[] = [
   "webhooks.write",
   "secrets.read",
   "secrets.write",
+  "volumes.read",
+  "volumes.write",
   "credentials.read",
   "members.read",
 ];

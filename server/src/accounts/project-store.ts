@@ -102,9 +102,18 @@ export async function revokeProjectTokens(tx: Tx, id: ProjectId, at: Date): Prom
   return (await rows.where("revoked_at", "is", null).returning("id").execute()).map((row) => row.id);
 }
 
-/** Erases secrets that only the project's apps could use and nobody may read any more. */
+/**
+ * Erases secrets that only the project's apps could use and nobody may read any more, and addresses that give files of its
+ * storage or take some.
+ */
 export async function eraseSecrets(tx: Tx, id: ProjectId): Promise<void> {
-  for (const table of ["secrets", "git_credentials", "webhook_secrets"] as const) {
+  for (const table of [
+    "secrets",
+    "git_credentials",
+    "webhook_secrets",
+    "volume_uploads",
+    "volume_downloads",
+  ] as const) {
     await sql`delete from ${sql.table(table)} where project_id = ${id}`.execute(tx);
   }
 }

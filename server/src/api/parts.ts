@@ -29,6 +29,8 @@ import type { MemberUseCases } from "#people/member-use-cases.ts";
 import type { People } from "#people/people.ts";
 import type { GitHooks } from "#pushes/git-hooks.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
+import type { VolumeUploads } from "#volumes/volume-uploads.ts";
+import type { Volumes } from "#volumes/volumes.ts";
 import type { WebhookUseCases } from "#webhooks/use-cases.ts";
 import type { ApiAuthenticator } from "./access.ts";
 import type { Urls } from "./urls.ts";
@@ -41,6 +43,8 @@ export type ApiParts = {
   readonly keyUseCases: SigningKeyUseCases;
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly uploads: Pick<Uploads, "progress" | "receive">;
+  readonly volumes: Volumes;
+  readonly volumeUploads: VolumeUploads;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
   readonly appLogs: Pick<AppLogs, "page" | "follow" | "lastId">;
   readonly runs: RunUseCases;

@@ -186,6 +186,7 @@ const resourceParts = [
   ["signing_key", "key_id"],
   ["invitation", "invitation_id"],
   ["app", "app_id"],
+  ["volume", "volume_id"],
   ["git_credential", "host"],
   ["project", "project_id"],
 ] as const;

@@ -40,6 +40,7 @@ import { settingsHandlers } from "./settings.ts";
 import { statementHandlers } from "./statements.ts";
 import { uploadHandlers } from "./uploads.ts";
 import { usageHandlers } from "./usage.ts";
+import { volumeHandlers } from "./volumes.ts";
 import { webhookHandlers } from "./webhooks.ts";
 import type { ApiParts, HandlerParts } from "./parts.ts";
 
@@ -92,6 +93,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...operatorTokenHandlers(all),
     ...secretHandlers(all),
     ...credentialHandlers(all),
+    ...volumeHandlers(all),
     ...platformHandlers(all),
   };
   addRoutes(api, handlers, all);

@@ -42,6 +42,16 @@ export function uploadUrl(urls: Urls, key: Secret): string {
   return `${urls.baseUrl}/v2/uploads/${key.reveal()}`;
 }
 
+/** Takes one part of a file. Anyone with this address can send it. */
+export function partUrl(urls: Urls, key: Secret, number: number): string {
+  return `${urls.baseUrl}/v2/volume-uploads/${key.reveal()}/${number}`;
+}
+
+/** Gives a file. Anyone with this address can read it. */
+export function downloadUrl(urls: Urls, key: Secret): string {
+  return `${urls.baseUrl}/v2/volume-downloads/${key.reveal()}`;
+}
+
 /** The page to accept an invitation. Anyone with this address can accept it. */
 export function invitationPage(urls: Urls, secret: Secret): string {
   return `${urls.dashboardUrl}/invitations/${secret.reveal()}`;

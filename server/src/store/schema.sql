@@ -1057,6 +1057,53 @@ create table usage_stretches (
   constraint usage_stretches_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
 );
 
+create table volume_downloads (
+  key_hash bytea not null,
+  project_id text not null,
+  file_path text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  constraint volume_downloads_pkey PRIMARY KEY (key_hash),
+  constraint volume_downloads_key_hash_check CHECK ((length(key_hash) = 32)),
+  constraint volume_downloads_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+CREATE INDEX volume_downloads_by_time ON public.volume_downloads USING btree (created_at);
+
+create table volume_upload_parts (
+  upload_id uuid not null,
+  number integer not null,
+  size_bytes integer not null,
+  digest text not null,
+  constraint volume_upload_parts_pkey PRIMARY KEY (upload_id, number),
+  constraint volume_upload_parts_number_check CHECK ((number >= 1)),
+  constraint volume_upload_parts_size_bytes_check CHECK ((size_bytes >= 0)),
+  constraint volume_upload_parts_upload_id_fkey FOREIGN KEY (upload_id) REFERENCES volume_uploads(id) ON DELETE CASCADE
+);
+
+create table volume_uploads (
+  id uuid not null,
+  project_id text not null,
+  file_path text not null,
+  part_count integer not null,
+  key_hash bytea not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  completed_at timestamp with time zone,
+  constraint volume_uploads_pkey PRIMARY KEY (id),
+  constraint volume_uploads_file_path_check CHECK (((length(file_path) >= 1) AND (length(file_path) <= 4096))),
+  constraint volume_uploads_key_hash_check CHECK ((length(key_hash) = 32)),
+  constraint volume_uploads_key_hash_key UNIQUE (key_hash),
+  constraint volume_uploads_part_count_check CHECK (((part_count >= 0) AND (part_count <= 10000))),
+  constraint volume_uploads_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
+);
+CREATE INDEX volume_uploads_open ON public.volume_uploads USING btree (project_id) WHERE (completed_at IS NULL);
+
+create table volumes (
+  project_id text not null,
+  size_gb integer not null,
+  constraint volumes_pkey PRIMARY KEY (project_id),
+  constraint volumes_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint volumes_size_gb_check CHECK (((size_gb >= 1) AND (size_gb <= 1000000)))
+);
+
 create table webhook_attempts (
   delivery_id uuid not null,
   number integer not null,
@@ -1365,4 +1412,7 @@ CREATE TRIGGER live_project BEFORE INSERT ON public.budgets FOR EACH ROW EXECUTE
 CREATE TRIGGER live_project BEFORE INSERT ON public.invitations FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.volume_downloads FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.volume_uploads FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER statements_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.statements FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

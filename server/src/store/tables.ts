@@ -168,6 +168,11 @@ export type Tables = {
     compute: string; compute_tier: string; pool: string; gpu_count: number; cpu_cores: Numeric; memory_gb: Numeric;
     ms: number; rate_femtos: Numeric; attos_before: Numeric; amount_micros: Numeric; };
   usage_stretches: { project_id: string; begins_at: Date; amount_micros: Numeric; };
+  volume_downloads: { key_hash: Buffer; project_id: ProjectId; file_path: string; created_at: Generated<Date>; };
+  volume_upload_parts: { upload_id: string; number: number; size_bytes: number; digest: string; };
+  volume_uploads: { id: string; project_id: ProjectId; file_path: string; part_count: number; key_hash: Buffer;
+    created_at: Generated<Date>; completed_at: Date | null; };
+  volumes: { project_id: ProjectId; size_gb: number; };
   webhook_attempts: { delivery_id: DeliveryId; number: number; started_at: Date; duration_ms: number;
     status_code: number | null; reason: string | null; answer: Buffer | null; };
   webhook_deliveries: { id: DeliveryId; number: GeneratedAlways<number>; project_id: ProjectId; app_id: AppId;

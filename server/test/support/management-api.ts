@@ -50,6 +50,8 @@ export type ApiUnderTest = {
   readonly databaseUrl: Secret;
   /** Where the zips of deployments by upload are. */
   readonly uploadsDir: string;
+  /** The persistent storage: one folder per project. */
+  readonly storageDir: string;
   readonly buildLogs: BuildLogs;
   readonly appLogs: AppLogs;
   readonly notifications: Notifications;
@@ -110,7 +112,7 @@ export async function startManagementApi(
   } = {},
 ): Promise<ApiUnderTest> {
   let baseUrl = "";
-  const { fixture, door, cases, apiParts, uploadsDir } = await openManagement(t, options, () => baseUrl);
+  const { fixture, door, cases, apiParts, uploadsDir, storageDir } = await openManagement(t, options, () => baseUrl);
   const { db, secretKey, sealer, notifications, keys, clock } = fixture;
   const { people, tokens, tokenUses } = door;
   const api = createApi({
@@ -147,7 +149,7 @@ export async function startManagementApi(
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
     ...{ db, baseUrl, projectId: ownProject, token, useCases: cases },
-    ...{ databaseUrl: fixture.url, uploadsDir },
+    ...{ databaseUrl: fixture.url, uploadsDir, storageDir },
     ...{ buildLogs: apiParts.buildLogs, appLogs: apiParts.appLogs },
     ...{ notifications, people, sealer, keys, tokens, tokenUses, secretKey, issue, addProject },
     call: (method, path, given = {}) =>

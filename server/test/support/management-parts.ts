@@ -21,6 +21,7 @@ import { StatementQueries } from "#billing/statements/statement-queries.ts";
 import { UsageQueries } from "#billing/usage/usage-queries.ts";
 import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
 import { Uploads } from "#deploy/uploads.ts";
+import { StorageFiles } from "#drivers/storage-files.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
@@ -38,6 +39,9 @@ import { admittingReceiver } from "#billing/plans/admission.ts";
 import { RunUseCases, type RunUseCasesOptions } from "#runs/run-use-cases.ts";
 import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
+import { VolumeSpace } from "#volumes/volume-space.ts";
+import { VolumeUploads } from "#volumes/volume-uploads.ts";
+import { Volumes } from "#volumes/volumes.ts";
 import { WebhookUseCases } from "#webhooks/use-cases.ts";
 import { WebhookSecretUseCases } from "#webhooks/secret-use-cases.ts";
 import { cleanLast } from "./clean-last.ts";
@@ -58,6 +62,8 @@ export type ManagementOptions = {
   readonly postMail?: (mail: Mail) => void;
   /** Bad tokens allowed per address and minute; unlimited by default. */
   readonly failedTokensPerMinute?: number;
+  /** What a volume may hold; without a limit by default. */
+  readonly storageBytes?: number;
   /** Overrides for people. */
   readonly people?: Partial<PeopleOptions>;
 };
@@ -72,9 +78,16 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const { cases, apiParts } = useCasesOf(fixture, door, options);
   const { db, clock } = fixture;
   const uploadsDir = temporaryFolder(t, "uploads");
-  const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
+  const room = { bytes: 1e9, reserveBytes: 0 };
+  const disk = { room, buildRefusal: () => null, storeRefusal: () => null, limitStorage: () => undefined };
   const uploads = new Uploads({ db, clock, uploadsDir, bytesMax: 1_000_000, disk });
-  return { fixture, door, cases, apiParts: { ...apiParts, uploads }, uploadsDir };
+  const storageDir = temporaryFolder(t, "storage");
+  const files = new StorageFiles({ storageDir, userOf: () => null, isUserOwned: false });
+  const space = new VolumeSpace({ db, clock, files, disk, bytesMax: options.storageBytes ?? null });
+  await space.open();
+  const volumes = new Volumes({ db, files, space, onRemoved: () => undefined });
+  const volumeUploads = new VolumeUploads({ db, clock, files, space, disk });
+  return { fixture, door, cases, apiParts: { ...apiParts, uploads, volumes, volumeUploads }, uploadsDir, storageDir };
 }
 
 async function openFixture(t: TestContext, { clock = systemClock, fixture }: ManagementOptions) {

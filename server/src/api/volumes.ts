@@ -1,0 +1,104 @@
+// Volumes: their files, uploads in parts, and the addresses that take parts and give files without a token.
+import type { z } from "zod";
+import type { begunVolumeUpload, fileList, storedPart, volumeList } from "@slipway/contract/volume-routes.ts";
+import { must } from "#lib/assert.ts";
+import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { volumeId, type VolumeState } from "#volumes/volumes.ts";
+import { bodyOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
+import { sendFile } from "./file-answer.ts";
+import type { HandlerParts } from "./parts.ts";
+import { downloadUrl, partUrl } from "./urls.ts";
+
+/** Each has a file open. */
+const downloadsMax = { all: 64, project: 32, waiting: 256 } as const;
+const waitMs = 20_000;
+
+/** Route handlers for volumes. */
+export function volumeHandlers(parts: HandlerParts) {
+  const { volumes, volumeUploads, urls, clock } = parts;
+  const gate = new Gate({ max: downloadsMax.all, keyMax: downloadsMax.project, waitingMax: downloadsMax.waiting });
+  return {
+    async listVolumes(call) {
+      return [showVolume(await volumes.state(projectOf(call)))];
+    },
+    async listFiles(call) {
+      const { dir, after, pageSize } = call.query;
+      const page = { dir: String(dir ?? ""), after: String(after ?? ""), max: Number(pageSize) };
+      const entries = await volumes.list(volumeOf(call), page);
+      return entries.map(({ name, isFolder, sizeBytes, modifiedAt }) => ({
+        ...{ name, is_folder: isFolder, size_bytes: sizeBytes },
+        last_modified: modifiedAt.toISOString(),
+      })) satisfies z.infer<typeof fileList>;
+    },
+    async beginVolumeUpload(call) {
+      const { file_path: filePath, part_count: partCount } = bodyOf(call);
+      const wanted = { filePath: String(filePath), partCount: Number(partCount) };
+      const { uploadId, key } = await volumeUploads.begin(volumeOf(call), wanted);
+      const numbers = Array.from({ length: wanted.partCount }, (_, index) => index + 1);
+      return {
+        upload_id: uploadId,
+        parts: numbers.map((number) => ({ part_number: number, url: partUrl(urls(), key, number) })),
+      } satisfies z.infer<typeof begunVolumeUpload>;
+    },
+    async putVolumePart(call) {
+      const given = pathPart(call.request, "part_number") ?? "";
+      const number = /^\d{1,5}$/.test(given) ? Number(given) : 0;
+      const { "content-length": length } = call.request.headers;
+      const arriving = { length: length === undefined ? null : Number(length), body: streamOf(call) };
+      const etag = await volumeUploads.receivePart(keyOf(call, "upload_key"), number, arriving);
+      void call.reply.header("etag", etag);
+      return { part_number: number, etag } satisfies z.infer<typeof storedPart>;
+    },
+    async completeVolumeUpload(call) {
+      const { upload_id: uploadId, file_path: filePath, parts: named } = bodyOf(call);
+      // The contract has validated the types.
+      const given = named as unknown as readonly { readonly part_number: number; readonly etag: string }[];
+      const sent = given.map(({ part_number: number, etag }) => ({ number, etag }));
+      const completion = { projectId: volumeOf(call), uploadId: String(uploadId), filePath: String(filePath) };
+      await volumeUploads.complete({ ...completion, parts: sent }, call.by);
+      return { message: "The file is in its place." };
+    },
+    async beginVolumeDownload(call) {
+      const key = await volumes.beginDownload(volumeOf(call), filePathOf(call), call.by);
+      return { url: downloadUrl(urls(), key) };
+    },
+    async getVolumeFile(call) {
+      const file = await volumes.openDownload(keyOf(call, "download_key"));
+      const leave = await gate.enter({ key: file.projectId, deadline: { waitMs, clock } });
+      if (leave === null) {
+        await file.handle.close();
+        throw new Fault("rate_limited", "Too many downloads at once; try again.", { retryAfterSeconds: 10 });
+      }
+      return sendFile(call, file, parts).finally(leave);
+    },
+    async removeFile(call) {
+      await volumes.remove(volumeOf(call), filePathOf(call), call.by);
+      return { message: "It is removed." };
+    },
+    async resizeVolume(call) {
+      return showVolume(await volumes.resize(volumeOf(call), Number(bodyOf(call)["newSizeGb"]), call.by));
+    },
+  } satisfies Handlers;
+}
+
+function showVolume({ sizeGb, usedBytes }: VolumeState): z.infer<typeof volumeList>[number] {
+  return { id: volumeId, name: volumeId, mountPath: "/persistent-storage", sizeGb, usedBytes };
+}
+
+/** The project of the volume in the path. */
+function volumeOf(call: ApiCall): ProjectId {
+  if (pathPart(call.request, "volume_id") === volumeId) return projectOf(call);
+  throw new Fault("not_found", `A project has one volume, ${volumeId}.`);
+}
+
+function filePathOf({ query }: ApiCall): string {
+  const given = query["file_path"];
+  if (given !== null) return String(given);
+  throw new Fault("invalid", "file_path is missing; it must be a path within the volume.");
+}
+
+function keyOf({ request }: ApiCall, name: string): string {
+  return must(pathPart(request, name), "the route names a key");
+}

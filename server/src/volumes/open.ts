@@ -1,0 +1,37 @@
+// Opens the volumes of projects, and the loop that removes what is left of uploads, downloads and removed folders.
+import type { OpenedDriver } from "#drivers/opened-driver.ts";
+import { Loop } from "#lib/loop.ts";
+import { removeOld } from "#lib/retention.ts";
+import type { Foundation } from "#store/foundation.ts";
+import { VolumeSpace } from "./volume-space.ts";
+import * as store from "./volume-store.ts";
+import { VolumeUploads } from "./volume-uploads.ts";
+import { Volumes } from "./volumes.ts";
+
+export type VolumeSettings = { readonly disk: { readonly storageBytes: number | null } };
+
+type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & Pick<OpenedDriver, "disk" | "files">;
+
+/** A removed folder is deleted at once; the rest may stay a little longer. */
+const intervalMs = 600_000;
+
+/** Call it before apps run: it limits what they write. */
+export async function openVolumes(
+  { disk: { storageBytes } }: VolumeSettings,
+  { db, clock, log, lifecycle, disk, files }: Parts,
+): Promise<{ readonly volumes: Volumes; readonly volumeUploads: VolumeUploads }> {
+  const space = new VolumeSpace({ db, clock, files, disk, bytesMax: storageBytes });
+  await space.open();
+  lifecycle.onClose("sizes of volumes", () => space.close());
+  const turn = async (signal: AbortSignal): Promise<void> => {
+    if (clock.isSettled()) await removeOld(store.oldVolumeRows(db), signal);
+    await files.collect((ids) => store.readKept(db, ids), signal);
+  };
+  const loop = new Loop({ name: "volumes", turn, intervalMs, clock, log });
+  loop.start();
+  lifecycle.onClose("volumes", () => loop.stop());
+  return {
+    volumes: new Volumes({ db, files, space, onRemoved: () => loop.nudge() }),
+    volumeUploads: new VolumeUploads({ db, clock, files, space, disk }),
+  };
+}

@@ -1,0 +1,48 @@
+// Reads a path within a volume as callers give it. Pure; what it refuses never reaches the file system.
+import { refused } from "#apps/refusal.ts";
+
+/** The names on the way; none: the volume itself. `isFolder`: the path ends with a slash. */
+export type VolumePath = { readonly names: readonly string[]; readonly isFolder: boolean };
+
+/** As in file systems, in bytes. */
+const nameBytesMax = 255;
+const pathBytesMax = 4096;
+/** Each costs a system call or two, whenever the path is used. */
+const namesMax = 100;
+const allowed = `a path within the volume: at most ${pathBytesMax} bytes, ${nameBytesMax} for each name, ${namesMax} names, and none of them ".."`;
+
+/**
+ * `field` names it in the refusal. Slashes at the start and twice in a row, and names `.`, mean nothing; nothing is decoded: `%2e`
+ * is three characters of a name. Throws `Fault("invalid")`.
+ */
+export function readVolumePath(field: string, text: string): VolumePath {
+  const names = text.split("/").filter((name) => name !== "" && name !== ".");
+  const isFine =
+    text.isWellFormed() &&
+    !text.includes("\0") &&
+    Buffer.byteLength(text) <= pathBytesMax &&
+    names.length <= namesMax &&
+    names.every((name) => name !== ".." && Buffer.byteLength(name) <= nameBytesMax);
+  if (!isFine) throw refused({ field, given: text, allowed });
+  return { names, isFolder: /(?:^|\/)\.?$/.test(text) };
+}
+
+/** Of something within the volume. Throws like `readVolumePath`. */
+export function readInnerPath(field: string, text: string): VolumePath {
+  const path = readVolumePath(field, text);
+  if (path.names.length === 0)
+    throw refused({ field, given: text, allowed: "the path of something within the volume" });
+  return path;
+}
+
+/** Of a file. Throws like `readVolumePath`. */
+export function readFilePath(field: string, text: string): VolumePath {
+  const path = readInnerPath(field, text);
+  if (path.isFolder) throw refused({ field, given: text, allowed: "the path of a file, without a / at its end" });
+  return path;
+}
+
+/** As shown and stored. */
+export function pathText({ names, isFolder }: VolumePath): string {
+  return names.join("/") + (isFolder && names.length > 0 ? "/" : "");
+}

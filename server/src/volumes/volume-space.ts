@@ -1,0 +1,130 @@
+// How much each volume may hold, and how much it holds, as far as that was counted lately.
+import type { StorageFiles } from "#drivers/storage-files.ts";
+import type { Clock } from "#lib/clock.ts";
+import { sizeText } from "#lib/disk-full.ts";
+import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { LruMap } from "#lib/lru-map.ts";
+import type { Db } from "#store/database.ts";
+import { readSize, readSizes } from "./volume-store.ts";
+
+export type VolumeSpaceOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly files: Pick<StorageFiles, "usedBytes">;
+  /** Ends replicas that write beyond the limit. */
+  readonly disk: { limitStorage(projectId: ProjectId, bytes: number): void };
+  /** The operator's limit, which no volume may exceed; null: none. */
+  readonly bytesMax: number | null;
+};
+
+type Counted = { readonly bytes: number | null; readonly untilMs: number };
+
+/** Bytes of a GB, in which volumes are sized. */
+export const gbBytes = 1e9;
+/** Counting is slow: spend at most one part in this many of all time on one volume. */
+const countShare = 20;
+const freshMs = 10_000;
+const volumesMax = 1_000;
+const countsAtOnce = 2;
+
+/** Of all projects. */
+export class VolumeSpace {
+  readonly #options: VolumeSpaceOptions;
+  readonly #sizesGb = new Map<ProjectId, number>();
+  readonly #counted = new LruMap<ProjectId, Counted>(volumesMax);
+  readonly #counting = new Map<ProjectId, Promise<number | null>>();
+  readonly #gate = new Gate({ max: countsAtOnce, waitingMax: volumesMax });
+  readonly #closing = new AbortController();
+
+  constructor(options: VolumeSpaceOptions) {
+    this.#options = options;
+  }
+
+  /** Call it once, before apps run. */
+  async open(): Promise<void> {
+    for (const { projectId, sizeGb } of await readSizes(this.#options.db)) this.#setSize(projectId, sizeGb);
+  }
+
+  /** Ends what is being counted. */
+  close(): void {
+    this.#closing.abort();
+    this.#gate.close();
+  }
+
+  /** The largest size that a volume may have, in GB; null: any. */
+  get sizeGbMax(): number | null {
+    const { bytesMax } = this.#options;
+    return bytesMax === null ? null : bytesMax / gbBytes;
+  }
+
+  /** In GB; null: limited only by the disk. */
+  sizeGb(projectId: ProjectId): number | null {
+    const own = this.#sizesGb.get(projectId) ?? null;
+    const max = this.sizeGbMax;
+    // The operator may have lowered the limit since.
+    return own === null || max === null ? (own ?? max) : Math.min(own, max);
+  }
+
+  /** Reads the size again after it was changed. */
+  async sizeChanged(projectId: ProjectId): Promise<void> {
+    const sizeGb = await readSize(this.#options.db, projectId);
+    if (sizeGb !== null) this.#setSize(projectId, sizeGb);
+  }
+
+  /** Null: there are so many files that they cannot be counted in time. `isNew`: counted now. */
+  async usedBytes(projectId: ProjectId, { isNew = false } = {}): Promise<number | null> {
+    const counted = this.#counted.get(projectId);
+    if (!isNew && counted !== undefined && counted.untilMs > this.#options.clock.monotonicMs()) return counted.bytes;
+    const counting = this.#counting.get(projectId) ?? this.#count(projectId);
+    this.#counting.set(projectId, counting);
+    return await counting;
+  }
+
+  /** The platform has written that many bytes there. */
+  noteWritten(projectId: ProjectId, bytes: number): void {
+    const counted = this.#counted.get(projectId);
+    if (counted === undefined || counted.bytes === null) return;
+    this.#counted.set(projectId, { ...counted, bytes: counted.bytes + bytes });
+  }
+
+  /** Something was removed: the next one who asks has it counted. */
+  noteRemoved(projectId: ProjectId): void {
+    this.#counted.delete(projectId);
+  }
+
+  /** Throws `Fault("too_large" | "not_usable")` when the volume must not hold that many bytes more. */
+  async requireSpace(projectId: ProjectId, bytes: number): Promise<void> {
+    const sizeGb = this.sizeGb(projectId);
+    if (sizeGb === null) return;
+    const used = await this.usedBytes(projectId);
+    if (used === null)
+      throw new Fault("not_usable", "The volume holds so many files that they cannot be counted: remove some first.");
+    if (used + bytes <= sizeGb * gbBytes) return;
+    const text = `The volume holds ${sizeText(used)} of ${sizeGb} GB, and this takes ${sizeText(bytes)}: remove files, or resize the volume.`;
+    throw new Fault("too_large", text);
+  }
+
+  async #count(projectId: ProjectId): Promise<number | null> {
+    const { clock, files } = this.#options;
+    const leave = await this.#gate.enter();
+    try {
+      if (leave === null) return null;
+      const beganMs = clock.monotonicMs();
+      const bytes = await files.usedBytes(projectId, this.#closing.signal);
+      const endedMs = clock.monotonicMs();
+      const untilMs = endedMs + Math.max(freshMs, (endedMs - beganMs) * countShare);
+      this.#counted.set(projectId, { bytes, untilMs });
+      return bytes;
+    } finally {
+      leave?.();
+      this.#counting.delete(projectId);
+    }
+  }
+
+  #setSize(projectId: ProjectId, sizeGb: number): void {
+    this.#sizesGb.set(projectId, sizeGb);
+    this.#options.disk.limitStorage(projectId, (this.sizeGb(projectId) ?? sizeGb) * gbBytes);
+  }
+}

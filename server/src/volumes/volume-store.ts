@@ -1,0 +1,155 @@
+// Queries of volumes: their sizes, uploads in parts, and addresses to download from.
+import { sql } from "kysely";
+import type { ProjectId } from "#lib/ids.ts";
+import { changeOne, type Db, type Tx } from "#store/database.ts";
+import { rowsWhere } from "#store/older-rows.ts";
+import type { RemovalStep } from "#lib/retention.ts";
+
+/** How long the addresses of an upload take its parts. */
+export const volumeUploadHours = 24;
+const downloadHours = 1;
+/** A repeated request to complete is answered so long. */
+const completedHours = 1;
+
+export type VolumeUploadRow = {
+  readonly id: string;
+  readonly projectId: ProjectId;
+  readonly filePath: string;
+  readonly partCount: number;
+  readonly isComplete: boolean;
+};
+
+export type PartRow = { readonly number: number; readonly sizeBytes: number; readonly digest: string };
+
+/** The sizes of all volumes that have one of their own. */
+export async function readSizes(
+  db: Db,
+): Promise<readonly { readonly projectId: ProjectId; readonly sizeGb: number }[]> {
+  return await db.selectFrom("volumes").select(["project_id as projectId", "size_gb as sizeGb"]).execute();
+}
+
+/** Null: it has no size of its own. */
+export async function readSize(db: Db, projectId: ProjectId): Promise<number | null> {
+  const row = await db.selectFrom("volumes").select("size_gb").where("project_id", "=", projectId).executeTakeFirst();
+  return row?.size_gb ?? null;
+}
+
+/** Sets the size of a project's volume; the project is locked. */
+export async function writeSize(tx: Tx, projectId: ProjectId, sizeGb: number): Promise<void> {
+  await tx
+    .insertInto("volumes")
+    .values({ project_id: projectId, size_gb: sizeGb })
+    .onConflict((conflict) => conflict.column("project_id").doUpdateSet({ size_gb: sizeGb }))
+    .execute();
+}
+
+/** Adds an upload. */
+export async function insertUpload(
+  db: Db,
+  { keyHash, ...upload }: Omit<VolumeUploadRow, "isComplete"> & { readonly keyHash: Buffer },
+): Promise<void> {
+  const { id, projectId: project_id, filePath: file_path, partCount: part_count } = upload;
+  await db.insertInto("volume_uploads").values({ id, project_id, file_path, part_count, key_hash: keyHash }).execute();
+}
+
+/** How many uploads of a project have begun and are neither complete nor expired, and the bytes that have arrived of them. */
+export async function readOpenUploads(
+  db: Db,
+  projectId: ProjectId,
+): Promise<{ readonly count: number; readonly bytes: number }> {
+  const { rows } = await sql<{ count: string; bytes: string }>`
+    select count(distinct id), coalesce(sum(size_bytes), 0) as bytes
+      from volume_uploads left join volume_upload_parts on upload_id = id
+     where project_id = ${projectId} and completed_at is null and not (${isExpired})`.execute(db);
+  return { count: Number(rows[0]?.count), bytes: Number(rows[0]?.bytes) };
+}
+
+const isExpired = sql`created_at < clock_timestamp() - make_interval(hours => ${volumeUploadHours})`;
+const uploadColumns = sql`id, project_id as "projectId", file_path as "filePath", part_count as "partCount",
+  completed_at is not null as "isComplete"`;
+
+/** Undefined when no address has the key, or its time is over. No locks. */
+export async function uploadByKey(db: Db, keyHash: Buffer): Promise<VolumeUploadRow | undefined> {
+  const { rows } = await sql<VolumeUploadRow>`
+    select ${uploadColumns} from volume_uploads where key_hash = ${keyHash} and not (${isExpired})`.execute(db);
+  return rows[0];
+}
+
+/** Undefined when the project has no such upload, or its time is over. No locks. */
+export async function uploadById(db: Db, projectId: ProjectId, id: string): Promise<VolumeUploadRow | undefined> {
+  const { rows } = await sql<VolumeUploadRow>`
+    select ${uploadColumns} from volume_uploads
+     where id = ${id} and project_id = ${projectId} and not (${isExpired})`.execute(db);
+  return rows[0];
+}
+
+/** The parts of an upload that are on disk, by number. */
+export async function readParts(db: Db, uploadId: string): Promise<readonly PartRow[]> {
+  return await db
+    .selectFrom("volume_upload_parts")
+    .select(["number", "size_bytes as sizeBytes", "digest"])
+    .where("upload_id", "=", uploadId)
+    .orderBy("number")
+    .execute();
+}
+
+/** Before other bytes are written in its place. */
+export async function forgetPart(db: Db, uploadId: string, number: number): Promise<void> {
+  await db.deleteFrom("volume_upload_parts").where("upload_id", "=", uploadId).where("number", "=", number).execute();
+}
+
+/** Notes a part that is on disk. */
+export async function insertPart(db: Db, uploadId: string, { number, sizeBytes, digest }: PartRow): Promise<void> {
+  const part = { upload_id: uploadId, number, size_bytes: sizeBytes, digest };
+  await db.insertInto("volume_upload_parts").values(part).execute();
+}
+
+/** False when it was complete before. Locks its row. */
+export async function completeVolumeUpload(tx: Tx, id: string): Promise<boolean> {
+  return await changeOne(tx)`
+    update volume_uploads set completed_at = clock_timestamp() where id = ${id} and completed_at is null`;
+}
+
+/** Adds an address to download a file from. */
+export async function insertDownload(
+  tx: Tx,
+  {
+    keyHash,
+    projectId,
+    filePath,
+  }: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
+): Promise<void> {
+  const download = { key_hash: keyHash, project_id: projectId, file_path: filePath };
+  await tx.insertInto("volume_downloads").values(download).execute();
+}
+
+/** Undefined when no address has the key, or its time is over. */
+export async function downloadByKey(
+  db: Db,
+  keyHash: Buffer,
+): Promise<{ readonly projectId: ProjectId; readonly filePath: string } | undefined> {
+  return await db
+    .selectFrom("volume_downloads")
+    .select(["project_id as projectId", "file_path as filePath"])
+    .where("key_hash", "=", keyHash)
+    .where("created_at", ">", sql<Date>`clock_timestamp() - make_interval(hours => ${downloadHours})`)
+    .executeTakeFirst();
+}
+
+/** Those of the ids that uploads have whose files are still to be put in their place. */
+export async function readKept(db: Db, ids: readonly string[]): Promise<readonly string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from volume_uploads where id::text = any(${ids}) and completed_at is null`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** What is removed because its time is over. */
+export function oldVolumeRows(db: Db): readonly RemovalStep[] {
+  const isOver = sql`${isExpired} or completed_at < clock_timestamp() - make_interval(hours => ${completedHours})`;
+  const isOld = sql`created_at < clock_timestamp() - make_interval(hours => ${downloadHours})`;
+  return [
+    // With their parts.
+    rowsWhere(db, { name: "uploads to volumes", table: "volume_uploads", which: isOver, batchMax: 100 }),
+    rowsWhere(db, { name: "downloads from volumes", table: "volume_downloads", which: isOld }),
+  ];
+}

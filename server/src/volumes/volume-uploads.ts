@@ -1,0 +1,243 @@
+// Uploads of files to volumes, in parts that come in any order and at once. Each part is written at its offset of one file that
+// no app sees, which then takes its place in one step: what is not acknowledged leaves no trace in the volume.
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import { addAbortSignal, type Readable } from "node:stream";
+import { partBytes } from "@slipway/contract/volume-routes.ts";
+import { lockProject } from "#accounts/project-store.ts";
+import type { By } from "#audit/record.ts";
+import type { SharedDisk } from "#drivers/opened-driver.ts";
+import type { StorageFiles } from "#drivers/storage-files.ts";
+import type { Clock } from "#lib/clock.ts";
+import { diskFullRetrySeconds, sizeText } from "#lib/disk-full.ts";
+import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { Latest } from "#lib/latest.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Db } from "#store/database.ts";
+import { pathText, readFilePath } from "./volume-path.ts";
+import type { VolumeSpace } from "./volume-space.ts";
+import * as store from "./volume-store.ts";
+import { hashOfKey, recordOfVolume } from "./volumes.ts";
+
+export type VolumeUploadsOptions = {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly files: Pick<StorageFiles, "openIncoming" | "finishIncoming" | "hasIncoming" | "place">;
+  readonly space: VolumeSpace;
+  readonly disk: Pick<SharedDisk, "room" | "storeRefusal">;
+};
+
+/** With the key of the addresses that take the parts. */
+export type BegunUpload = { readonly uploadId: string; readonly partCount: number; readonly key: Secret };
+
+export type ArrivingPart = {
+  /** Content-Length; null: unknown. */
+  readonly length: number | null;
+  readonly body: Readable;
+};
+
+/** A part as its client names it. */
+export type NamedPart = { readonly number: number; readonly etag: string };
+
+type Completion = {
+  readonly projectId: ProjectId;
+  readonly uploadId: string;
+  readonly filePath: string;
+  readonly parts: readonly NamedPart[];
+};
+
+/** Of one project. */
+const openMax = 1_000;
+const partsAtOnce = 64;
+const partsWaiting = 256;
+const waitMs = 20_000;
+/** Characters of the digest in an etag. */
+const digestLength = 32;
+
+/** The uploads of all projects. */
+export class VolumeUploads {
+  readonly #options: VolumeUploadsOptions;
+  readonly #gate = new Gate({ max: partsAtOnce, keyMax: "half", waitingMax: partsWaiting });
+  /** By part: the client of an earlier request for the same one is gone or has given up. */
+  readonly #latest = new Latest(() => new Fault("conflict", "Another request sends the same part."));
+  /** How many parts are being written, by upload. */
+  readonly #arriving = new Map<string, number>();
+  readonly #completing = new Set<string>();
+
+  constructor(options: VolumeUploadsOptions) {
+    this.#options = options;
+  }
+
+  /** Throws `Fault("invalid" | "conflict" | "too_large" | "not_usable" | "unavailable")`. */
+  async begin(projectId: ProjectId, wanted: { filePath: string; partCount: number }): Promise<BegunUpload> {
+    const { db, space } = this.#options;
+    const { partCount } = wanted;
+    const filePath = pathText(readFilePath("file_path", wanted.filePath));
+    const open = await store.readOpenUploads(db, projectId);
+    if (open.count >= openMax) {
+      const text = `The project has begun ${openMax} uploads that are not complete, which is the limit: complete them, or wait until they end after ${store.volumeUploadHours} hours.`;
+      throw new Fault("conflict", text);
+    }
+    // The last part may have a single byte.
+    const bytes = Math.max(0, partCount - 1) * partBytes;
+    await space.requireSpace(projectId, open.bytes + bytes);
+    this.#requireDisk(bytes);
+    const key = new Secret(randomBytes(32).toString("base64url"));
+    const id = randomUUID();
+    await store.insertUpload(db, { id, projectId, filePath, partCount, keyHash: hashOfKey(key.reveal()) });
+    return { uploadId: id, partCount, key };
+  }
+
+  /**
+   * Stores a part; returns its etag. On disk on return. Throws `Fault("not_found" | "invalid" | "too_large" | "conflict" |
+   * "unavailable")`; what was stored of the part before is then lost.
+   */
+  async receivePart(key: string, number: number, arriving: ArrivingPart): Promise<string> {
+    const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
+    if (upload === undefined || !(number >= 1 && number <= upload.partCount))
+      throw new Fault("not_found", "There is no part of an upload with this address, or its time is over.");
+    const leave = await this.#gate.enter({ key: upload.projectId, deadline: { waitMs, clock: this.#options.clock } });
+    if (leave === null)
+      throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
+    try {
+      return await this.#latest.run(`${upload.id}/${number}`, (signal) =>
+        this.#store(upload, number, { ...arriving, signal }),
+      );
+    } finally {
+      leave();
+    }
+  }
+
+  /** Puts the file in its place and records it. Throws `Fault`; what has arrived is kept then. */
+  async complete({ projectId, uploadId, filePath, parts }: Completion, by: By): Promise<void> {
+    const upload = await store.uploadById(this.#options.db, projectId, uploadId);
+    if (upload === undefined)
+      throw new Fault("not_found", "The volume has no upload with that id, or its time is over.");
+    if (pathText(readFilePath("file_path", filePath)) !== upload.filePath)
+      throw new Fault("invalid", `file_path must be that of the upload, ${JSON.stringify(upload.filePath)}.`);
+    // Its client has not seen the answer to the same request.
+    if (upload.isComplete) return;
+    if (this.#completing.has(uploadId)) throw new Fault("conflict", "Another request completes this upload.");
+    if (this.#arriving.has(uploadId)) throw new Fault("conflict", "Parts of the upload are still arriving.");
+    this.#completing.add(uploadId);
+    try {
+      await this.#finish(upload, parts, by);
+    } finally {
+      this.#completing.delete(uploadId);
+    }
+  }
+
+  async #store(
+    { id, partCount }: store.VolumeUploadRow,
+    number: number,
+    { length, body, signal }: ArrivingPart & { readonly signal: AbortSignal },
+  ): Promise<string> {
+    if (this.#completing.has(id)) throw new Fault("conflict", "The upload is being completed.");
+    this.#arriving.set(id, (this.#arriving.get(id) ?? 0) + 1);
+    try {
+      const bytesMin = number < partCount ? partBytes : 0;
+      if (length !== null) requireSize(number, length, bytesMin);
+      this.#requireDisk(length ?? partBytes);
+      await store.forgetPart(this.#options.db, id, number);
+      const file = await this.#options.files.openIncoming(id);
+      try {
+        const written = await writeBody(file, (number - 1) * partBytes, addAbortSignal(signal, body));
+        requireSize(number, written.bytes, bytesMin);
+        await file.datasync();
+        const part = { number, sizeBytes: written.bytes, digest: written.digest };
+        await store.insertPart(this.#options.db, id, part);
+        return etagOf(part);
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      throw error;
+    } finally {
+      const left = (this.#arriving.get(id) ?? 1) - 1;
+      if (left === 0) this.#arriving.delete(id);
+      else this.#arriving.set(id, left);
+    }
+  }
+
+  async #finish(upload: store.VolumeUploadRow, named: readonly NamedPart[], by: By): Promise<void> {
+    const { db, files, space } = this.#options;
+    const { id, projectId, filePath, partCount } = upload;
+    const stored = await store.readParts(db, id);
+    requireParts(partCount, stored, named);
+    const bytes = stored.reduce((sum, part) => sum + part.sizeBytes, 0);
+    // An earlier request was killed between the two steps below.
+    const isPlaced = partCount > 0 && !(await files.hasIncoming(id));
+    if (!isPlaced) {
+      await space.requireSpace(projectId, bytes);
+      await files.finishIncoming(id, projectId, bytes);
+    }
+    await db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId);
+      if (!(await store.completeVolumeUpload(tx, id))) return;
+      await recordOfVolume(tx, { projectId, action: "volume.upload", by, filePath });
+      // Last, since it cannot be taken back; repeated requests find it done.
+      if (!isPlaced) await files.place({ projectId, names: filePath.split("/") }, id);
+    });
+    if (!isPlaced) space.noteWritten(projectId, bytes);
+  }
+
+  /** So many bytes must fit, beside what the disk keeps free for the platform. */
+  #requireDisk(bytes: number): void {
+    const { room, storeRefusal } = { room: this.#options.disk.room, storeRefusal: this.#options.disk.storeRefusal() };
+    const free = room.bytes - room.reserveBytes;
+    if (storeRefusal === null && bytes <= free) return;
+    const why = `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the file.`;
+    throw new Fault("unavailable", storeRefusal ?? why, { retryAfterSeconds: diskFullRetrySeconds });
+  }
+}
+
+async function writeBody(
+  file: FileHandle,
+  from: number,
+  body: Readable,
+): Promise<{ readonly bytes: number; readonly digest: string }> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    if (bytes + chunk.length > partBytes) throw tooLarge();
+    hash.update(chunk);
+    for (let done = 0; done < chunk.length;) {
+      const { bytesWritten } = await file.write(chunk, done, chunk.length - done, from + bytes + done);
+      done += bytesWritten;
+    }
+    bytes += chunk.length;
+  }
+  return { bytes, digest: hash.digest("hex").slice(0, digestLength) };
+}
+
+function requireSize(number: number, bytes: number, bytesMin: number): void {
+  if (bytes > partBytes) throw tooLarge();
+  if (bytes >= bytesMin) return;
+  const text = `Part ${number} has ${bytes} bytes, but every part before the last must have ${partBytes}.`;
+  throw new Fault("invalid", text);
+}
+
+function tooLarge(): Fault {
+  return new Fault("too_large", `A part has at most ${partBytes} bytes.`);
+}
+
+function requireParts(partCount: number, stored: readonly store.PartRow[], named: readonly NamedPart[]): void {
+  const etags = new Map(named.map(({ number, etag }) => [number, etag]));
+  const byNumber = new Map(stored.map((part) => [part.number, part]));
+  if (named.length !== partCount || etags.size !== partCount) {
+    throw new Fault("invalid", `parts has ${named.length} parts, but must have each of the ${partCount} once.`);
+  }
+  for (let number = 1; number <= partCount; number++) {
+    const part = byNumber.get(number);
+    if (part === undefined) throw new Fault("conflict", `Part ${number} has not arrived: send it again.`);
+    if (etags.get(number) === etagOf(part)) continue;
+    throw new Fault("conflict", `Part ${number} has the etag ${etagOf(part)}, not the one in parts: send it again.`);
+  }
+}
+
+function etagOf({ digest }: Pick<store.PartRow, "digest">): string {
+  return `"${digest}"`;
+}

@@ -1,0 +1,155 @@
+// The volumes of projects: what they hold, addresses to download files from, removal, and size. Every project has one.
+import { createHash, randomBytes } from "node:crypto";
+import type { Stats } from "node:fs";
+import type { FileHandle } from "node:fs/promises";
+import { lockProject } from "#accounts/project-store.ts";
+import { record, type AuditEntry, type By } from "#audit/record.ts";
+import type { StorageFiles, StoredEntry } from "#drivers/storage-files.ts";
+import { sizeText } from "#lib/disk-full.ts";
+import { Fault } from "#lib/fault.ts";
+import type { ProjectId } from "#lib/ids.ts";
+import { Secret } from "#lib/secret.ts";
+import type { Db, Tx } from "#store/database.ts";
+import { pathText, readFilePath, readInnerPath, readVolumePath } from "./volume-path.ts";
+import { gbBytes, type VolumeSpace } from "./volume-space.ts";
+import * as store from "./volume-store.ts";
+
+export type VolumesOptions = {
+  readonly db: Db;
+  readonly files: Pick<StorageFiles, "list" | "open" | "remove" | "removeFolder">;
+  readonly space: VolumeSpace;
+  /** A folder was removed, whose space is to be freed. */
+  readonly onRemoved: () => void;
+};
+
+/** The only volume of a project. */
+export const volumeId = "default";
+
+export type VolumeState = { readonly sizeGb: number | null; readonly usedBytes: number | null };
+
+/** A file to be sent; who has it closes it. */
+export type OpenedFile = {
+  readonly projectId: ProjectId;
+  readonly name: string;
+  readonly handle: FileHandle;
+  readonly stats: Stats;
+};
+
+/** All but uploads. Refusals of paths are those of `StorageFiles` and `readVolumePath`. */
+export class Volumes {
+  readonly #options: VolumesOptions;
+
+  constructor(options: VolumesOptions) {
+    this.#options = options;
+  }
+
+  /** The size and use of a volume. Takes up to 20 s. */
+  async state(projectId: ProjectId): Promise<VolumeState> {
+    const { space } = this.#options;
+    return { sizeGb: space.sizeGb(projectId), usedBytes: await space.usedBytes(projectId) };
+  }
+
+  /** What a folder holds, by name, after `after`, at most `max`. A volume that no app has used is empty. */
+  async list(
+    projectId: ProjectId,
+    { dir, ...page }: { readonly dir: string; readonly after: string; readonly max: number },
+  ): Promise<readonly StoredEntry[]> {
+    const { names } = readVolumePath("dir", dir);
+    try {
+      return await this.#options.files.list({ projectId, names }, page);
+    } catch (error) {
+      if (names.length === 0 && error instanceof Fault && error.code === "not_found") return [];
+      throw error;
+    }
+  }
+
+  /** Returns the key of an address to download a file from. Records it. */
+  async beginDownload(projectId: ProjectId, filePath: string, by: By): Promise<Secret> {
+    const { db, files } = this.#options;
+    const path = readFilePath("file_path", filePath);
+    const { handle } = await files.open({ projectId, names: path.names });
+    await handle.close();
+    const key = new Secret(randomBytes(32).toString("base64url"));
+    const download = { projectId, filePath: pathText(path), keyHash: hashOfKey(key.reveal()) };
+    await db.transaction().execute(async (tx) => {
+      await store.insertDownload(tx, download);
+      await recordOfVolume(tx, { projectId, action: "volume.download", by, filePath: download.filePath });
+    });
+    return key;
+  }
+
+  /** Opens the file of an address. Throws `Fault("not_found")` when the address is unknown or no longer works. */
+  async openDownload(key: string): Promise<OpenedFile> {
+    const found = await store.downloadByKey(this.#options.db, hashOfKey(key));
+    if (found === undefined)
+      throw new Fault("not_found", "There is no download with this address, or its time is over.");
+    const { projectId, filePath } = found;
+    const names = filePath.split("/");
+    return { projectId, name: names.at(-1) ?? "", ...(await this.#options.files.open({ projectId, names })) };
+  }
+
+  /** Removes a file, or a folder whose path ends with a slash. */
+  async remove(projectId: ProjectId, filePath: string, by: By): Promise<void> {
+    const { db, files, space, onRemoved } = this.#options;
+    const path = readInnerPath("file_path", filePath);
+    await db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId);
+      await recordOfVolume(tx, { projectId, action: "volume.remove", by, filePath: pathText(path) });
+      // Last, since it cannot be taken back.
+      await (path.isFolder ? files.removeFolder : files.remove).call(files, { projectId, names: path.names });
+    });
+    space.noteRemoved(projectId);
+    if (path.isFolder) onRemoved();
+  }
+
+  /** Sets the size. Throws `Fault("invalid" | "conflict" | "not_usable")`. Takes up to 20 s. */
+  async resize(projectId: ProjectId, sizeGb: number, by: By): Promise<VolumeState> {
+    const { db, space } = this.#options;
+    const max = space.sizeGbMax;
+    if (max !== null && sizeGb > max) {
+      throw new Fault("invalid", `newSizeGb is ${sizeGb}, but must be at most ${max} (SLIPWAY_STORAGE_LIMIT_GB).`);
+    }
+    const usedBytes = await space.usedBytes(projectId, { isNew: true });
+    if (usedBytes === null)
+      throw new Fault("not_usable", "The volume holds so many files that they cannot be counted: remove some first.");
+    if (usedBytes > sizeGb * gbBytes) {
+      throw new Fault(
+        "conflict",
+        `The volume holds ${sizeText(usedBytes)}, more than ${sizeGb} GB: remove files first.`,
+      );
+    }
+    await db.transaction().execute(async (tx) => {
+      await lockProject(tx, projectId);
+      const before = await store.readSize(tx, projectId);
+      await store.writeSize(tx, projectId, sizeGb);
+      const changes = { sizeGb: { old: before ?? max, new: sizeGb } };
+      await record(tx, { ...entryOf(projectId), action: "volume.resize", by, changes });
+    });
+    await space.sizeChanged(projectId);
+    return { sizeGb: space.sizeGb(projectId), usedBytes };
+  }
+}
+
+/** What of the key in an address is stored. */
+export function hashOfKey(key: string): Buffer {
+  return createHash("sha256").update(key).digest();
+}
+
+/** Records what was done to a file. */
+export async function recordOfVolume(
+  tx: Tx,
+  {
+    projectId,
+    filePath,
+    ...entry
+  }: Pick<AuditEntry, "action" | "by"> & {
+    readonly projectId: ProjectId;
+    readonly filePath: string;
+  },
+): Promise<void> {
+  await record(tx, { ...entryOf(projectId), ...entry, changes: { filePath: { new: filePath } } });
+}
+
+function entryOf(projectId: ProjectId): Pick<AuditEntry, "projectId" | "resource"> {
+  return { projectId, resource: { type: "volume", id: volumeId } };
+}
