@@ -1,8 +1,8 @@
 // `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback`, `roll-out`, `docker`,
-// `docker-fleet`, `docker-calls` or `uploads`: measures, prints, and writes docs/benchmarks.md.
+// `docker-fleet`, `docker-calls`, `uploads` or `volumes`: measures, prints, and writes docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy, async and docker-calls --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
-// for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for uploads --files=100000 --megabytes=5000; for step
-// and roll-out --rate --seconds=4.
+// for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for uploads and volumes
+// --files=100000 --megabytes=5000; for step and roll-out --rate --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
@@ -22,6 +22,7 @@ import { benchStep } from "./step.ts";
 import { benchUploads, uploadsSection } from "./uploads.ts";
 import { benchUsage } from "./usage/usage-bench.ts";
 import { usageSection } from "./usage/usage-report.ts";
+import { benchVolumes, volumesSection } from "./volumes.ts";
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -32,9 +33,9 @@ const { positionals, values } = parseArgs({
     rows: { type: "string", default: "10000000" },
     projects: { type: "string", default: "50" },
     apps: { type: "string", default: "1000" },
+    rate: { type: "string" },
     files: { type: "string", default: "100000" },
     megabytes: { type: "string", default: "5000" },
-    rate: { type: "string" },
     "docker-host": { type: "string" },
     "no-write": { type: "boolean", default: false },
   },
@@ -135,6 +136,13 @@ async function rollOut(): Promise<string> {
   return section;
 }
 
+async function volumes(): Promise<string> {
+  const options = { files: Number(values.files), megabytes: Number(values.megabytes) };
+  const section = volumesSection(await benchVolumes(options, print));
+  print(section);
+  return section;
+}
+
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
@@ -149,6 +157,7 @@ const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   docker,
   "docker-fleet": dockerFleet,
   "docker-calls": dockerCalls,
+  volumes,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];

@@ -149,7 +149,7 @@ async function progressOf(platform: PlatformProcess, path: string): Promise<{ re
 }
 
 /** The most memory that the process has had, in bytes. */
-function peakOf(platform: PlatformProcess): number {
+export function peakOf(platform: PlatformProcess): number {
   const status = readFileSync(`/proc/${platform.pid()}/status`, "utf8");
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1] ?? Number.NaN) * 1024;
 }

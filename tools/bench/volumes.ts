@@ -1,0 +1,188 @@
+// Many small files and one large one through a volume of a whole platform, which is killed in the middle of the large upload and
+// of its download, and goes on: how fast, and how much memory the platform takes at its peak.
+import { createHash, type Hash } from "node:crypto";
+import { startPlatform, type PlatformProcess } from "@slipway/server/test/support/platform-process.ts";
+import { partBytes } from "@slipway/contract/volume-routes.ts";
+import { inContext } from "./in-context.ts";
+import { machine } from "./report.ts";
+import { peakOf } from "./uploads.ts";
+
+export type VolumeOptions = { readonly files: number; readonly megabytes: number };
+
+export type VolumeResult = VolumeOptions & {
+  readonly smallSeconds: number;
+  readonly upSeconds: number;
+  readonly downSeconds: number;
+  /** The most memory of the platform's process: before, after the small files, and after the large one. */
+  readonly peaksMb: readonly [number, number, number];
+};
+
+type Part = { readonly part_number: number; readonly url: string };
+
+/** As many as clients send. */
+const atOnce = 10;
+const smallBytes = 10_000;
+
+/** Rejects when a file does not come back as it was sent. */
+export async function benchVolumes(options: VolumeOptions, print: (line: string) => void): Promise<VolumeResult> {
+  return await inContext(async (t) => {
+    const platform = await startPlatform(t);
+    const idle = peakMb(platform);
+    const smallSeconds = await timed(() => sendSmall(platform, options.files));
+    const afterSmall = peakMb(platform);
+    print(`${options.files} files in ${smallSeconds.toFixed(1)} s, peak ${afterSmall} MB`);
+    let peakBeforeKill = 0;
+    const kill = async (): Promise<void> => {
+      peakBeforeKill = Math.max(peakBeforeKill, peakMb(platform));
+      await platform.end("SIGKILL");
+      await platform.restart();
+    };
+    const bytes = options.megabytes * 1_000_000;
+    let sent = "";
+    const upSeconds = await timed(async () => {
+      sent = await sendLarge(platform, bytes, kill);
+    });
+    let received = "";
+    const downSeconds = await timed(async () => {
+      received = await receiveLarge(platform, bytes, kill);
+    });
+    if (sent !== received) throw new Error("the large file came back as another one");
+    const afterLarge = Math.max(peakBeforeKill, peakMb(platform));
+    return { ...options, smallSeconds, upSeconds, downSeconds, peaksMb: [idle, afterSmall, afterLarge] };
+  });
+}
+
+/** The section of the document, in Markdown. */
+export function volumesSection({ files, megabytes, peaksMb, ...seconds }: VolumeResult): string {
+  const { smallSeconds, upSeconds, downSeconds } = seconds;
+  const [idle, small, large] = peaksMb;
+  return [
+    "## Volumes",
+    "",
+    `${new Date().toISOString().slice(0, 10)}, ${machine()}. ${atOnce} requests at once. Node ${process.version}.`,
+    "",
+    "| what | time | rate | peak memory of the platform |",
+    "|---|---|---|---|",
+    `| nothing | | | ${idle} MB |`,
+    `| ${files} files of 10 kB up | ${smallSeconds.toFixed(1)} s | ${Math.round(files / smallSeconds)} files/s | ${small} MB |`,
+    `| one file of ${megabytes} MB up, with a kill in the middle | ${upSeconds.toFixed(1)} s | ${Math.round(megabytes / upSeconds)} MB/s | ${large} MB |`,
+    `| the same file down, with a kill in the middle | ${downSeconds.toFixed(1)} s | ${Math.round(megabytes / downSeconds)} MB/s | |`,
+    "",
+  ].join("\n");
+}
+
+async function sendSmall(platform: PlatformProcess, files: number): Promise<void> {
+  const content = Buffer.alloc(smallBytes, "x");
+  await forAll(files, async (index) => {
+    const path = `small/${index % 100}/${index}`;
+    const { upload_id: id, parts } = await begin(platform, path, 1);
+    await complete(platform, { id, path, etags: [await put(platform, parts[0] as Part, content)] });
+  });
+}
+
+/** Kills the platform after half of the parts, and sends again what was not answered. */
+async function sendLarge(platform: PlatformProcess, bytes: number, kill: () => Promise<void>): Promise<string> {
+  const count = Math.ceil(bytes / partBytes);
+  const { upload_id: id, parts } = await begin(platform, "large", count);
+  const etags: (string | undefined)[] = Array.from({ length: count });
+  const send = async (index: number): Promise<void> => {
+    etags[index] ??= await put(platform, parts[index] as Part, contentOf(index, bytes));
+  };
+  let killing: Promise<void> | undefined;
+  await forAll(count, async (index) => {
+    if (index === Math.floor(count / 2)) killing = kill();
+    if (killing === undefined) await send(index).catch(() => undefined);
+  });
+  await killing;
+  await forAll(count, send);
+  await complete(platform, { id, path: "large", etags });
+  const hash = createHash("sha256");
+  for (let index = 0; index < count; index++) hash.update(contentOf(index, bytes));
+  return hash.digest("hex");
+}
+
+async function receiveLarge(platform: PlatformProcess, bytes: number, kill: () => Promise<void>): Promise<string> {
+  const answer = await platform.api("GET", `${volumeOf(platform)}/download?file_path=large`);
+  const { url } = answer.body as { readonly url: string };
+  const hash = createHash("sha256");
+  let received = await receive({ url: here(platform, url), from: 0, hash, stopAt: bytes / 2 });
+  await kill();
+  received = await receive({ url: here(platform, url), from: received, hash, stopAt: bytes });
+  if (received !== bytes) throw new Error(`the download ended after ${received} of ${bytes} bytes`);
+  return hash.digest("hex");
+}
+
+type Receiving = { readonly url: string; readonly from: number; readonly hash: Hash; readonly stopAt: number };
+
+/** Returns how many bytes there are by then. */
+async function receive({ url, from, hash, stopAt }: Receiving): Promise<number> {
+  const response = await fetch(url, { headers: { range: `bytes=${from}-` } });
+  if (response.status !== 206 || response.body === null) throw new Error(`the download answered ${response.status}`);
+  let at = from;
+  for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
+    hash.update(chunk);
+    at += chunk.length;
+    if (at >= stopAt) break;
+  }
+  return at;
+}
+
+/** Bytes that differ from part to part, at no cost. */
+function contentOf(index: number, bytes: number): Buffer {
+  return Buffer.alloc(Math.min(partBytes, bytes - index * partBytes), `part ${index} `);
+}
+
+async function forAll(count: number, work: (index: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) await work(next++);
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+}
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const beganMs = performance.now();
+  await work();
+  return (performance.now() - beganMs) / 1000;
+}
+
+function volumeOf({ bootstrap }: PlatformProcess): string {
+  return `/v2/projects/${bootstrap.projectId}/volumes/default`;
+}
+
+/** The port is another one after a restart. */
+function here({ bootstrap }: PlatformProcess, url: string): string {
+  return `${bootstrap.baseUrl}${new URL(url).pathname}`;
+}
+
+async function begin(
+  platform: PlatformProcess,
+  path: string,
+  count: number,
+): Promise<{ readonly upload_id: string; readonly parts: readonly Part[] }> {
+  const body = { file_path: path, part_count: count };
+  const answer = await platform.api("POST", `${volumeOf(platform)}/cp/initialize`, body);
+  if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+  return answer.body as { readonly upload_id: string; readonly parts: readonly Part[] };
+}
+
+async function put(platform: PlatformProcess, { url }: Part, content: Buffer): Promise<string> {
+  const response = await fetch(here(platform, url), { method: "PUT", body: new Uint8Array(content) });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(text);
+  return response.headers.get("etag") ?? "";
+}
+
+async function complete(
+  platform: PlatformProcess,
+  { id, path, etags }: { readonly id: string; readonly path: string; readonly etags: readonly (string | undefined)[] },
+): Promise<void> {
+  const parts = etags.map((etag, index) => ({ part_number: index + 1, etag }));
+  const body = { upload_id: id, file_path: path, parts };
+  const answer = await platform.api("POST", `${volumeOf(platform)}/cp/complete`, body);
+  if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+}
+
+function peakMb(platform: PlatformProcess): number {
+  return Math.round(peakOf(platform) / 1e6);
+}
