@@ -3,7 +3,8 @@ import type { Field } from "./field.ts";
 import { nextToken, pageSize } from "./page-fields.ts";
 import { deliveryStates, runStates } from "./words.ts";
 
-const time = (about: string) =>
+/** A time. */
+export const time = (about: string) =>
   ({
     kind: "text",
     toml: null,
@@ -13,7 +14,8 @@ const time = (about: string) =>
     about,
   }) as const satisfies Field;
 
-const name = (about: string) =>
+/** The id of a replica. */
+export const replicaName = (about: string) =>
   ({
     kind: "text",
     toml: null,
@@ -42,7 +44,7 @@ export const buildLogQuery = {
 
 /** `…/apps/{a}/logs`. */
 export const appLogQuery = {
-  container: name("Only lines of this replica."),
+  container: replicaName("Only lines of this replica."),
   runId: uuid("a run id, which is a UUID", "Only lines of this run."),
   stream: {
     kind: "choice",

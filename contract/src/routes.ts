@@ -9,6 +9,7 @@ import { gitRoutes } from "./git-routes.ts";
 import { appLogQuery, buildLogQuery, changeQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
 import { hardwareRoutes } from "./hardware-routes.ts";
 import { lifecycleRoutes } from "./lifecycle-routes.ts";
+import { metricsRoutes } from "./metrics-routes.ts";
 import { passwordRoutes } from "./password-routes.ts";
 import { peopleRoutes } from "./people-routes.ts";
 import { planRoutes } from "./plan-routes.ts";
@@ -144,6 +145,7 @@ export const routes = {
     status: 200,
     answer: answers.containerList,
   },
+  ...metricsRoutes,
   ...hardwareRoutes,
   ...lifecycleRoutes,
   ...gitRoutes,

@@ -15,6 +15,7 @@ import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { UseOfReplicas, type ReplicaUses } from "#scheduler/replica-use.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler, type SchedulerParts } from "#scheduler/scheduler.ts";
+import { UseHistory } from "#scheduler/use-history.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { OpenedWebhooks } from "#webhooks/open.ts";
 
@@ -78,7 +79,10 @@ export async function openCalls(
   });
   const uses = new UseOfReplicas({ driver, clock, log });
   const replicaUses = (): Promise<ReplicaUses> => uses.get();
-  return { proxy, scheduler, runs, runUseCases, records, conditionsOf, replicaUses };
+  const [replicas, received] = [() => scheduler.replicas(), () => proxy.meters()];
+  const useHistory = new UseHistory({ db, driver, replicas, received, clock, log, lifecycle });
+  useHistory.start();
+  return { proxy, scheduler, runs, runUseCases, records, conditionsOf, replicaUses, useHistory };
 }
 
 /** The stops of persons come before those of budgets: a person has to act first. */

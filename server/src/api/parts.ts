@@ -24,6 +24,7 @@ import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { InvitationUseCases } from "#people/invitation-use-cases.ts";
 import type { ReplicaUses } from "#scheduler/replica-use.ts";
+import type { UseHistory } from "#scheduler/use-history.ts";
 import type { Mail } from "#people/mailer.ts";
 import type { MemberUseCases } from "#people/member-use-cases.ts";
 import type { People } from "#people/people.ts";
@@ -81,6 +82,7 @@ export type ApiParts = {
   readonly hardware: () => z.infer<typeof hardwareAnswer>;
   /** What replicas use now. */
   readonly replicaUses: () => Promise<ReplicaUses>;
+  readonly useHistory: Pick<UseHistory, "read">;
   /** How the releases of a roll-out do now. */
   readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
   /** Why the calls of an app wait, or why it has too few replicas; undefined: neither is so. */

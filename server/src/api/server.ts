@@ -31,6 +31,7 @@ import { planHandlers } from "./plans.ts";
 import { platformHandlers } from "./platform-info.ts";
 import { projectHandlers } from "./projects.ts";
 import { releaseHandlers } from "./releases.ts";
+import { resourceMetricsHandlers } from "./resource-metrics.ts";
 import { rollOutHandlers } from "./roll-outs.ts";
 import { addRoutes } from "./router.ts";
 import { runHandlers } from "./runs.ts";
@@ -71,6 +72,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...buildHandlers(all),
     ...releaseHandlers(all),
     ...logHandlers(all),
+    ...resourceMetricsHandlers(all),
     ...rollOutHandlers(all),
     ...runHandlers(all),
     ...webhookHandlers(all),

@@ -102,6 +102,7 @@ export function removalSteps(db: Db, { id, projectId }: DeletedApp): RemovalStep
     rows("webhook_deliveries", sql`project_id = ${projectId} and ${ofApp} and not (${isTried})`, bodiesMax),
     rows("app_logs", ofApp),
     rows("app_scaling", ofApp),
+    rows("app_uses", ofApp),
     rows("secrets", ofApp),
     rows("budgets", ofApp),
     rows("git_hooks", ofApp),

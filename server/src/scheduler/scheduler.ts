@@ -15,7 +15,7 @@ import { CapacityLine } from "./capacity-line.ts";
 import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
-import { Fleet } from "./replica.ts";
+import { Fleet, type Replica } from "./replica.ts";
 import { ReplicaEnds, type LineStore } from "./replica-ends.ts";
 import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
 import { chooseReclaimed, reclaimedReason } from "./reclaim.ts";
@@ -223,6 +223,11 @@ export class Scheduler implements TrialStarter {
   /** How a release that is served does. */
   serviceOf(appId: AppId, releaseId: ReleaseId): ReleaseService {
     return this.#look.serviceOf(appId, releaseId);
+  }
+
+  /** All replicas that have not stopped. */
+  replicas(): readonly Replica[] {
+    return this.#fleet.all();
   }
 
   /** Number of replicas in each state, over all apps. */

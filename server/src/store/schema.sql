@@ -35,6 +35,25 @@ create table app_scaling (
   constraint app_scaling_failures CHECK ((num_nulls(release_id, failures, failed_at, retry_at, reason, is_shown) = ANY (ARRAY[0, 6])))
 );
 
+create table app_uses (
+  app_id text not null,
+  step_seconds integer not null,
+  at timestamp with time zone not null,
+  replica_id text not null,
+  samples integer not null,
+  cores double precision not null,
+  memory_bytes double precision not null,
+  gpu_utilization double precision,
+  running double precision not null,
+  ready double precision not null,
+  requests double precision not null,
+  constraint app_uses_pkey PRIMARY KEY (app_id, step_seconds, at, replica_id),
+  constraint app_uses_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  constraint app_uses_samples_check CHECK ((samples > 0)),
+  constraint app_uses_step_seconds_check CHECK ((step_seconds = ANY (ARRAY[60, 900])))
+);
+CREATE INDEX app_uses_by_age ON public.app_uses USING btree (step_seconds, at);
+
 create table apps (
   id text not null,
   project_id text not null,

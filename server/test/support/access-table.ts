@@ -56,6 +56,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   getVolumeFile: "public",
   removeFile: workers,
   resizeVolume: workers,
+  getResourceMetrics: workers,
   makeGitHook: workers,
   getGitHook: workers,
   listGitDeliveries: workers,

@@ -23,6 +23,7 @@ import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, reque
 import { Uploads } from "#deploy/uploads.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
+import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -37,6 +38,7 @@ import { loadAuthSecret } from "#people/auth-secret.ts";
 import { People, type PeopleOptions } from "#people/people.ts";
 import { admittingReceiver } from "#billing/plans/admission.ts";
 import { RunUseCases, type RunUseCasesOptions } from "#runs/run-use-cases.ts";
+import { UseHistory } from "#scheduler/use-history.ts";
 import { openDatabase } from "#store/database.ts";
 import { Notifications } from "#store/notify.ts";
 import { VolumeSpace } from "#volumes/volume-space.ts";
@@ -166,6 +168,10 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     auditLog: new AuditLog({ db, clock, retentionOf }),
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),
     auditForwarding: new ForwardingUseCases({ db, sealer, checkUrl }),
+    useHistory: new UseHistory({
+      ...{ db, clock, log, lifecycle: new Lifecycle({ log, clock }) },
+      ...{ replicas: () => [], received: () => [], driver: { usage: () => Promise.resolve(new Map()) } },
+    }),
     gitHooks: new GitHooks({ db, sealer, clock, onDelivery: ignore }),
     webhooks: new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: ignore }),
   };

@@ -1,0 +1,80 @@
+// Charts of an app: the points of its history as series, with a place in each for every step.
+import type { z } from "zod";
+import type { resourceMetrics } from "@slipway/contract/metrics-routes.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import type { UseChart, UseQuery } from "#scheduler/use-history.ts";
+import type { UsePoint } from "#scheduler/use-history-store.ts";
+import { appOf, projectOf, readTime, type Handlers } from "./call.ts";
+import type { HandlerParts } from "./parts.ts";
+
+type Metrics = z.infer<typeof resourceMetrics>;
+type Series = Metrics["cpu"]["series"][number];
+
+/** Replicas in a chart, those that ran longest: an app whose replicas come and go has had thousands in a month. */
+const seriesMax = 50;
+
+/** Route handlers for charts of an app. */
+export function resourceMetricsHandlers({ apps, useHistory }: HandlerParts) {
+  return {
+    async getResourceMetrics(call) {
+      const appId = appOf(call);
+      await apps.require(projectOf(call), appId);
+      // The contract has validated the types and choices of the values.
+      const { start, end, containerId, resolution } = call.query;
+      const chart = await useHistory.read(appId, {
+        from: typeof start === "string" ? readTime("start", start).getTime() : null,
+        to: typeof end === "string" ? readTime("end", end).getTime() : null,
+        replicaId: containerId as ReplicaId | null,
+        resolution: resolution as UseQuery["resolution"],
+      });
+      return showChart(chart, { withOthers: containerId === null });
+    },
+  } satisfies Handlers;
+}
+
+function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boolean }): Metrics {
+  const count = Math.max(0, Math.ceil((chart.toMs - chart.fromMs) / chart.stepMs));
+  const times = Array.from({ length: count }, (_, index) => chart.fromMs + index * chart.stepMs);
+  const timestamps = times.map((at) => new Date(at).toISOString());
+  const one = (name: string, points: readonly UsePoint[], show: (point: UsePoint) => string | null): Series => {
+    const byTime = new Map(points.map((point) => [point.at, show(point)]));
+    return { name, data: times.map((at) => byTime.get(at) ?? null) };
+  };
+  const app = chart.points.filter(({ replicaId }) => replicaId === "");
+  const ofReplicas = Map.groupBy(
+    chart.points.filter(({ replicaId }) => replicaId !== ""),
+    ({ replicaId }) => replicaId,
+  );
+  const shown = Array.from(ofReplicas)
+    .toSorted(([, points], [, others]) => samplesOf(others) - samplesOf(points))
+    .slice(0, seriesMax);
+  const others = withOthers ? app.filter(({ memoryBytes }) => memoryBytes > 0) : [];
+  const each = (show: (point: UsePoint) => string | null): Metrics["cpu"] => ({
+    timestamps,
+    series: [...shown, ...(others.length === 0 ? [] : [["others", others] as const])]
+      .map(([name, points]) => one(name, points, show))
+      .filter(({ data }) => data.some((point) => point !== null)),
+  });
+  return {
+    cpu: each(({ cores }) => text(cores, 4)),
+    memory: each(({ memoryBytes }) => text(memoryBytes, 0)),
+    gpu: each(({ gpu }) => (gpu === null ? null : text(gpu * 100, 2))),
+    containers: {
+      timestamps,
+      series: [
+        one("running", app, ({ running }) => text(running, 2)),
+        one("ready", app, ({ ready }) => text(ready, 2)),
+      ],
+    },
+    requests: { timestamps, series: [one("requests", app, ({ requests }) => text(requests, 0))] },
+  };
+}
+
+function samplesOf(points: readonly UsePoint[]): number {
+  return points.reduce((total, { samples }) => total + samples, 0);
+}
+
+/** Without an exponent, and without zeros at the end. */
+function text(value: number, digits: number): string {
+  return String(Number(value.toFixed(digits)));
+}

@@ -1,0 +1,159 @@
+// What apps used over the last month, for charts: measured once a minute for all apps together, away from calls, and kept in a
+// number of rows that does not grow with the replicas of an app.
+import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
+import { Loop } from "#lib/loop.ts";
+import { daysAgo, startRetention } from "#lib/retention.ts";
+import type { Foundation } from "#store/foundation.ts";
+import type { Replica } from "./replica.ts";
+import { coresOf } from "./utilization.ts";
+import { addUses, readUses, useRemovalSteps, type UsePoint, type UseSample } from "./use-history-store.ts";
+
+const measureEveryMs = 60_000;
+/** Replicas of an app with rows of their own, those that began first: more lines than a chart shows. */
+const replicasMax = 20;
+/** Rows of one statement. */
+const samplesMax = 2_000;
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+const keptDays = 30;
+/** Steps of charts in minutes; the last one gives a month fewer points than any resolution allows. */
+const steps = [1, 5, 15, 30, 60, 180, 360];
+/** Points of a chart; `high`: a whole day by the minute. */
+const pointsMax = { medium: 130, high: 1_500 } as const;
+
+export type UseHistoryParts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & {
+  readonly replicas: () => Iterable<Pick<Replica, "replicaId" | "appId" | "state" | "beganAtMs">>;
+  readonly driver: Pick<Driver, "usage">;
+  /** How many calls each app has received since the platform started. */
+  readonly received: () => Iterable<{ readonly appId: AppId; readonly receivedTotal: number }>;
+};
+
+export type UseQuery = {
+  /** Milliseconds since the epoch; null: an hour before `to`, and now. */
+  readonly from: number | null;
+  readonly to: number | null;
+  readonly replicaId: ReplicaId | null;
+  readonly resolution: keyof typeof pointsMax;
+};
+
+/** A chart: its points begin at `fromMs`, one each `stepMs`, and end before `toMs`. */
+export type UseChart = {
+  readonly fromMs: number;
+  readonly toMs: number;
+  readonly stepMs: number;
+  readonly points: readonly UsePoint[];
+};
+
+type Measured = { readonly atMs: number; readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage> };
+
+/** One instance per platform. */
+export class UseHistory {
+  readonly #parts: UseHistoryParts;
+  #before: Measured = { atMs: 0, usage: new Map() };
+  readonly #received = new Map<AppId, number>();
+
+  constructor(parts: UseHistoryParts) {
+    this.#parts = parts;
+  }
+
+  /** Measures and removes what is too old, until the platform ends. */
+  start(): void {
+    const { db, clock, log, lifecycle } = this.#parts;
+    const loop = new Loop({ name: "use of apps", turn: () => this.measure(), intervalMs: measureEveryMs, clock, log });
+    loop.start();
+    lifecycle.onClose("use of apps", () => loop.stop());
+    const removal = () => useRemovalSteps(db, (days) => daysAgo(clock, days));
+    startRetention({ name: "retention of uses", steps: removal, clock, log, lifecycle });
+  }
+
+  /** One measurement of all apps. Rejects when the driver or the database does not answer; calls then count in the next one. */
+  async measure(): Promise<void> {
+    const { db, driver, clock, replicas, received } = this.#parts;
+    const ofApps = Map.groupBy(replicas(), ({ appId }) => appId);
+    const now: Measured = { usage: ofApps.size === 0 ? new Map() : await driver.usage(), atMs: clock.monotonicMs() };
+    const totals = new Map(Array.from(received(), (one) => [one.appId, one.receivedTotal] as const));
+    const samples: UseSample[] = [];
+    for (const appId of new Set([...ofApps.keys(), ...totals.keys()])) {
+      const requests = (totals.get(appId) ?? 0) - (this.#received.get(appId) ?? 0);
+      const ofApp = ofApps.get(appId) ?? [];
+      if (ofApp.length > 0 || requests > 0) samples.push(...this.#samples(appId, ofApp, { now, requests }));
+    }
+    for (let at = 0; at < samples.length; at += samplesMax) {
+      const some = samples.slice(at, at + samplesMax);
+      await addUses(db, some, clock.now());
+      for (const { appId } of some) this.#received.set(appId, totals.get(appId) ?? 0);
+    }
+    this.#before = now;
+  }
+
+  #samples(
+    appId: AppId,
+    replicas: readonly Pick<Replica, "replicaId" | "state" | "beganAtMs">[],
+    given: { readonly now: Measured; readonly requests: number },
+  ): UseSample[] {
+    const nothing = { running: 0, ready: 0, requests: 0 };
+    const measured = replicas
+      .toSorted((one, other) => one.beganAtMs - other.beganAtMs)
+      .flatMap((replica) => {
+        const use = this.#useOf(replica, given.now);
+        return use === null ? [] : [{ appId, replicaId: replica.replicaId, ...nothing, ...use }];
+      });
+    const others = measured.slice(replicasMax);
+    const gpus = others.flatMap(({ gpu }) => gpu ?? []);
+    const app: UseSample = {
+      ...{ appId, replicaId: "", requests: given.requests },
+      cores: sum(others.map(({ cores }) => cores)),
+      memoryBytes: sum(others.map(({ memoryBytes }) => memoryBytes)),
+      gpu: gpus.length === 0 ? null : sum(gpus) / gpus.length,
+      running: replicas.length,
+      ready: replicas.filter(({ state }) => state === "ready").length,
+    };
+    return [app, ...measured.slice(0, replicasMax)];
+  }
+
+  /** Cores: the mean since the previous measurement, for a new one since its start. */
+  #useOf(
+    { replicaId, beganAtMs }: Pick<Replica, "replicaId" | "beganAtMs">,
+    now: Measured,
+  ): Pick<UseSample, "cores" | "memoryBytes" | "gpu"> | null {
+    const used = now.usage.get(replicaId);
+    if (used === undefined) return null;
+    const before = this.#before.usage.get(replicaId);
+    const sinceMs = before === undefined ? beganAtMs : this.#before.atMs;
+    const cores = coresOf(used, before ?? { cpuSeconds: 0, memoryBytes: 0 }, (now.atMs - sinceMs) / 1000);
+    return { cores: cores ?? 0, memoryBytes: used.memoryBytes, gpu: used.gpu?.utilization ?? null };
+  }
+
+  /** A chart of an app, within the last month. No locks. */
+  async read(appId: AppId, query: UseQuery): Promise<UseChart> {
+    const { db, clock } = this.#parts;
+    const now = clock.now();
+    const toMs = Math.min(query.to ?? now, now);
+    const wantedMs = Math.max(query.from ?? toMs - hourMs, now - keptDays * dayMs);
+    const rows = wantedMs < now - dayMs ? "quarters" : "minutes";
+    const stepMs = stepOf(Math.max(0, toMs - wantedMs), {
+      min: rows === "quarters" ? 15 : 1,
+      max: pointsMax[query.resolution],
+    });
+    const fromMs = wantedMs - (wantedMs % stepMs);
+    const { replicaId } = query;
+    const points =
+      fromMs >= toMs
+        ? []
+        : await readUses(db, appId, { from: new Date(fromMs), to: new Date(toMs), stepMs, rows, replicaId });
+    return { fromMs, toMs, stepMs, points };
+  }
+}
+
+/** The finest step that gives no more points. */
+function stepOf(spanMs: number, { min, max }: { readonly min: number; readonly max: number }): number {
+  const step = steps.find((minutes) => minutes >= min && spanMs / (minutes * minuteMs) <= max);
+  return (step ?? Math.max(...steps)) * minuteMs;
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0);
+}
