@@ -1,6 +1,7 @@
 // All routes of the management API: method, path, required permission, audit action and shapes. The server registers exactly
 // these, and OpenAPI is generated from them.
 import * as answers from "./answers.ts";
+import { announcementRoutes } from "./announcement-routes.ts";
 import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { billingRoutes } from "./billing-routes.ts";
@@ -145,8 +146,18 @@ export const routes = {
     status: 200,
     answer: answers.containerList,
   },
+  listProjectContainers: {
+    method: "GET",
+    path: `${project}/containers`,
+    about: "The replicas of all apps of a project that have not stopped, oldest first, at most 2,000.",
+    access: "apps.read",
+    audit: null,
+    status: 200,
+    answer: answers.containerList,
+  },
   ...metricsRoutes,
   ...hardwareRoutes,
+  ...announcementRoutes,
   ...lifecycleRoutes,
   ...gitRoutes,
   ...projectRoutes,

@@ -1,6 +1,6 @@
 // Routes of deployments by upload: the app and its build, and the address where the files go.
 import { z } from "zod";
-import { createdApp } from "./answers.ts";
+import { bytes, createdApp } from "./answers.ts";
 import { paths, type Route } from "./route.ts";
 import { uploadFields } from "./upload-fields.ts";
 import { buildStates } from "./words.ts";
@@ -56,6 +56,17 @@ export const uploadRoutes = {
     takesStream: true,
     status: 200,
     answer: uploadState,
+  },
+  downloadBuild: {
+    method: "GET",
+    path: `${paths.app}/builds/{build_id}/download`,
+    about:
+      "The files of a build of uploaded files, as the zip that was sent. Needs the permission builds.create. 409 for a build of a repository, whose files are there at the build's commit, and for a build whose files have not arrived or were removed.",
+    access: "builds.create",
+    audit: "build.download",
+    status: 200,
+    answer: bytes,
+    isBytes: true,
   },
   getUpload: {
     method: "GET",

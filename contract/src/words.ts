@@ -95,6 +95,7 @@ export const actionTable = {
   "build.create": "A build was requested.",
   "build.cancel": "A build was cancelled.",
   "build.rebuild": "A rebuild was requested.",
+  "build.download": "The uploaded files of a build were downloaded.",
   "secrets.read": "Secrets were shown.",
   "secrets.update": "Secrets were set or removed.",
   "volume.download": "A file of the persistent storage was downloaded: an address to download it was given.",

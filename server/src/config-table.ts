@@ -37,6 +37,10 @@ export const settingTable = {
   SLIPWAY_PUBLIC_URL: url(null).about(
     "URL at which users reach the platform, if it is behind a proxy or a host name; default: built from host and port.",
   ),
+  SLIPWAY_ANNOUNCEMENT: text(null).about(
+    "A sentence for everybody who uses the platform, such as a planned interruption; anybody can read it at /v2/notifications.",
+  ),
+  SLIPWAY_ANNOUNCEMENT_LINK: url(null).about("URL of a page that says more about SLIPWAY_ANNOUNCEMENT."),
   SLIPWAY_TRUSTED_PROXIES: list("").about(
     "Addresses and ranges (CIDR, separated by commas) of proxies in front of the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and passed on to apps, so each proxy must set these or append to them. Without this setting, everything that comes through a proxy counts as one address, and as http.",
   ),

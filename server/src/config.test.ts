@@ -41,6 +41,14 @@ describe("what is accepted", () => {
   test("a public URL loses the slashes at its end", () => {
     assert.equal(readConfig({ SLIPWAY_PUBLIC_URL: "https://s.example//" }).publicUrl, "https://s.example");
   });
+  test("an announcement has a link only where one is set", () => {
+    const [SLIPWAY_ANNOUNCEMENT, SLIPWAY_ANNOUNCEMENT_LINK] = ["Down at 8.", "https://s.example/at-8"];
+    const of = (given: Record<string, string>) => readConfig(given).announcements;
+    assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT_LINK }), []);
+    assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT }), [{ message: "Down at 8.", link: "", linkText: "" }]);
+    const told = [{ message: "Down at 8.", link: SLIPWAY_ANNOUNCEMENT_LINK, linkText: "Read more" }];
+    assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT, SLIPWAY_ANNOUNCEMENT_LINK }), told);
+  });
   test("a list is split at commas and trimmed", () => {
     assert.deepEqual(readConfig({ SLIPWAY_PROVIDERS: " a, b ,,c" }).providers, ["a", "b", "c"]);
   });

@@ -44,6 +44,7 @@ export function readConfig(environment: Environment) {
     port: integer("SLIPWAY_PORT"),
     /** Null: derived from host and port once the platform listens. No trailing slash. */
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
+    announcements: announcementsOf(text),
     trustedProxies: new TrustedProxies(parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES"))),
     /** In lower case. */
     appPagesHost: parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
@@ -60,12 +61,13 @@ export function readConfig(environment: Environment) {
     },
     docker: dockerSettings(text, integer),
     gitUrl: parseGitUrl(text("SLIPWAY_GIT_URL") ?? ""),
-    gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
-    gitPollSeconds: integer("SLIPWAY_GIT_POLL_SECONDS"),
+    ...{
+      gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
+      gitPollSeconds: integer("SLIPWAY_GIT_POLL_SECONDS"),
+    },
     ...{ gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1e6, uploadSizeBytes: integer("SLIPWAY_UPLOAD_SIZE_MB") * 1e6 },
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
-    buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
-    releasesKept: integer("SLIPWAY_RELEASES_KEPT"),
+    ...{ buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"), releasesKept: integer("SLIPWAY_RELEASES_KEPT") },
     /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
     disk: {
       replicaBytes: size("SLIPWAY_REPLICA_DISK_GB", 1e9),
@@ -251,6 +253,13 @@ function parseDatabaseUrl(given: string): string {
     );
   }
   return given;
+}
+
+function announcementsOf(text: (name: PlatformSettingName) => string | null) {
+  const message = text("SLIPWAY_ANNOUNCEMENT");
+  const link = parseOptionalUrl("SLIPWAY_ANNOUNCEMENT_LINK", text("SLIPWAY_ANNOUNCEMENT_LINK"));
+  if (message === null) return [];
+  return [{ message, link: link ?? "", linkText: link === null ? "" : "Read more" }];
 }
 
 function parseGitUrl(given: string): string {

@@ -172,7 +172,14 @@ class Reached {
 
 type ApiNeeds = Omit<
   ApiParts,
-  "stopping" | "urls" | "deploysPerMinute" | "trustedProxies" | "waitReason" | "buildWaitReason" | "clock"
+  | "stopping"
+  | "urls"
+  | "deploysPerMinute"
+  | "announcements"
+  | "trustedProxies"
+  | "waitReason"
+  | "buildWaitReason"
+  | "clock"
 > & {
   readonly scheduler: Scheduler;
   readonly proxy: Proxy;
@@ -188,6 +195,7 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
     ...{ ...parts, clock, stopping: stopping.signal },
     urls: () => reached.urls,
     deploysPerMinute: config.deploysPerMinute,
+    announcements: config.announcements,
     trustedProxies: config.trustedProxies,
     waitReason: (appId) => scheduler.waitReason(appId),
     buildWaitReason: (appId) => scheduler.buildWaitReason(appId),

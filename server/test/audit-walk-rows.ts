@@ -22,6 +22,7 @@ import { tokenRows } from "./audit-walk-tokens.ts";
 import type { Walk, WalkCall, WalkResource, WalkRows } from "./support/audit-walk.ts";
 import { insertReleases } from "./support/release-rows.ts";
 import { gitlabPush } from "./support/push-payloads.ts";
+import { zipOf } from "./support/raw-zip.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
 /** Nobody listens there and it may not be called: what is sent there fails at once. */
@@ -53,6 +54,13 @@ const appsAndBuilds: WalkRows = {
   deployUpload: {
     succeed: () => ({ body: { name: "uploaded-by-walk" } }),
     resource: ({ body }) => ({ type: "app", id: body.appId }),
+  },
+  downloadBuild: {
+    async succeed(walk) {
+      const { body } = await walk.call("deployUpload", { body: { name: "downloaded-by-walk" } });
+      await fetch(body.uploadUrl, { method: "PUT", body: new Uint8Array(zipOf({ "main.py": "" })) });
+      return { parts: { app_id: body.appId, build_id: body.buildId } };
+    },
   },
   deployPartnerApp: {
     succeed: () => ({ body: { name: "partner-by-walk", runtime: "deepgram" } }),

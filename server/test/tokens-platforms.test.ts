@@ -46,6 +46,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     ...{ deploysPerMinute: 1000, trustedProxies },
     hardware: () => ({ items: [] }),
+    announcements: [],
     replicaUses: () => Promise.resolve(new Map()),
     health: { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: () => undefined,

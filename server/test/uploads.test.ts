@@ -253,3 +253,45 @@ async function createOnly(api: ApiUnderTest): Promise<string> {
   const made = await api.call("POST", `/v2/projects/${api.projectId}/service-accounts`, { body });
   return (made.body as Json).token as string;
 }
+
+test("the files of a build can be downloaded by who may deploy, as they were sent, while they are kept", async (t) => {
+  const { api, start } = await stage(t, { withQueue: false });
+  const app = `/v2/projects/${api.projectId}/apps/hello`;
+  const zip = zipOf({ "main.py": mainPy });
+  const { buildId, uploadUrl } = await start();
+  const get = async (build: string, token = api.token) =>
+    await fetch(`${api.baseUrl}${app}/builds/${build}/download`, { headers: { authorization: `Bearer ${token}` } });
+  const early = await get(buildId);
+  assert.deepEqual(
+    [early.status, ((await early.json()) as Json).message],
+    [409, "The files of this build have not arrived."],
+  );
+  assert.equal((await put(uploadUrl, { body: zip })).status, 200);
+  const answer = await get(buildId);
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers.get("content-type"), "application/zip");
+  assert.equal(answer.headers.get("content-disposition"), `attachment; filename="${buildId}.zip"`);
+  assert.ok(Buffer.from(await answer.arrayBuffer()).equals(zip));
+  const entries = api.db
+    .selectFrom("audit_log")
+    .select(["resource_id", "outcome"])
+    .where("action", "=", "build.download");
+  assert.deepEqual(
+    await entries.orderBy("outcome").execute(),
+    ["failure", "success"].map((outcome) => ({ resource_id: buildId, outcome })),
+  );
+
+  const other = await start({ name: "other" });
+  assert.equal((await get(other.buildId)).status, 404, "a build of another app");
+  assert.equal((await get(buildId, await api.issue({ kind: "service_account", role: "billing" }))).status, 403);
+  const git = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, {
+    body: { name: "linked", gitRepo: "a/b" },
+  });
+  const linked = await api.call("GET", `/v2/projects/${api.projectId}/apps/linked/builds/${git.body.buildId}/download`);
+  assert.deepEqual(
+    [linked.status, linked.body.message],
+    [409, "The files of this build were not uploaded: they are in its repository."],
+  );
+  await api.db.updateTable("uploads").set({ removed_at: new Date() }).execute();
+  assert.match(((await (await get(buildId)).json()) as Json).message, /were removed, since newer ones/);
+});

@@ -15,6 +15,10 @@ import type { HandlerParts } from "./parts.ts";
 export function appHandlers(parts: HandlerParts) {
   const { apps, lifecycle, urls, limit, replicaUses, clock } = parts;
   const waitReason = (appId: AppId): string | null => parts.waitReason(appId) ?? parts.buildWaitReason(appId) ?? null;
+  const showContainers = async (rows: readonly ReplicaRow[]): Promise<z.infer<typeof answers.containerList>> => {
+    const uses = rows.length === 0 ? null : await replicaUses();
+    return rows.map((replica) => showContainer(replica, { now: clock.now(), use: uses?.get(replica.id) }));
+  };
   return {
     async createGitApp(call) {
       const projectId = projectOf(call);
@@ -51,9 +55,10 @@ export function appHandlers(parts: HandlerParts) {
       };
     },
     async listContainers(call) {
-      const rows = await apps.replicas(projectOf(call), appOf(call));
-      const uses = rows.length === 0 ? null : await replicaUses();
-      return rows.map((replica) => showContainer(replica, { now: clock.now(), use: uses?.get(replica.id) }));
+      return await showContainers(await apps.replicas(projectOf(call), appOf(call)));
+    },
+    async listProjectContainers(call) {
+      return await showContainers(await apps.replicasOf(projectOf(call)));
     },
   } satisfies Handlers;
 }

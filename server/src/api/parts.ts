@@ -43,7 +43,7 @@ export type ApiParts = {
   readonly tokenUseCases: TokenUseCases;
   readonly keyUseCases: SigningKeyUseCases;
   readonly keys: Pick<SigningKeys, "jwks">;
-  readonly uploads: Pick<Uploads, "progress" | "receive">;
+  readonly uploads: Pick<Uploads, "progress" | "receive" | "filesOf">;
   readonly volumes: Volumes;
   readonly volumeUploads: VolumeUploads;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;
@@ -80,6 +80,8 @@ export type ApiParts = {
   };
   /** What replicas can have here now. */
   readonly hardware: () => z.infer<typeof hardwareAnswer>;
+  /** What `/v2/notifications` tells. */
+  readonly announcements: readonly { readonly message: string; readonly link: string; readonly linkText: string }[];
   /** What replicas use now. */
   readonly replicaUses: () => Promise<ReplicaUses>;
   readonly useHistory: Pick<UseHistory, "read">;

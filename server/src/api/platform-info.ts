@@ -5,12 +5,13 @@ import type { Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for the platform itself. */
-export function platformHandlers({ keys, urls, health, hardware }: HandlerParts) {
+export function platformHandlers({ keys, urls, health, hardware, announcements }: HandlerParts) {
   let document: object | undefined;
   return {
     health: () => Promise.resolve(okUnless(health.notServing())),
     ready: async () => okUnless(await health.notReady()),
     getHardware: () => Promise.resolve(hardware()),
+    listAnnouncements: () => Promise.resolve(announcements),
     keySet: () => Promise.resolve(keys.jwks()),
     openApi: () => Promise.resolve((document ??= openApiDocument(urls().baseUrl))),
   } satisfies Handlers;

@@ -194,20 +194,15 @@ export async function readBuilds(
   return await query.orderBy("number", "desc").limit(given.limit).execute();
 }
 
-/** Replicas of an app that have not stopped, oldest first, at most `limit`. No locks. */
+/** Replicas of an app or of all apps of a project that have not stopped, oldest first, at most `limit`. No locks. */
 export async function readReplicas(
   db: Db,
-  { appId, limit }: { readonly appId: AppId; readonly limit: number },
+  of: { readonly appId: AppId } | { readonly projectId: ProjectId },
+  limit: number,
 ): Promise<ReplicaRow[]> {
-  return await db
-    .selectFrom("replicas")
-    .selectAll()
-    .where("app_id", "=", appId)
-    .where("stopped_at", "is", null)
-    .orderBy("created_at")
-    .orderBy("id")
-    .limit(limit)
-    .execute();
+  const alive = db.selectFrom("replicas").selectAll().where("stopped_at", "is", null);
+  const wanted = "appId" in of ? alive.where("app_id", "=", of.appId) : alive.where("project_id", "=", of.projectId);
+  return await wanted.orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
 /** The same fault for a missing app and for an app of another project. */

@@ -118,7 +118,12 @@ export class Apps {
   /** Its replicas that have not stopped, oldest first. Throws `Fault("not_found")`. */
   async replicas(projectId: ProjectId, appId: AppId): Promise<store.ReplicaRow[]> {
     await this.require(projectId, appId);
-    return await store.readReplicas(this.#options.db, { appId, limit: replicasMax });
+    return await store.readReplicas(this.#options.db, { appId }, replicasMax);
+  }
+
+  /** Those of all apps of a project. */
+  async replicasOf(projectId: ProjectId): Promise<store.ReplicaRow[]> {
+    return await store.readReplicas(this.#options.db, { projectId }, replicasMax);
   }
 
   #settings(source: store.AppSource): ShownSettings {

@@ -1,6 +1,7 @@
 // Queries of uploads: the files of builds that come from no repository.
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
+import type { BuildRef } from "#apps/build-receiver.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -30,6 +31,22 @@ export async function findUpload(db: Db, keyHash: Buffer): Promise<UploadRow | u
       from uploads upload join builds build on build.upload_id = upload.id
      where upload.key_hash = ${keyHash} order by build.number limit 1`.execute(db);
   return rows[0];
+}
+
+/** The upload of a build; undefined when the app has no such build. No locks. */
+export async function findUploadOf(db: Db, { projectId, appId, buildId }: BuildRef) {
+  return await db
+    .selectFrom("builds")
+    .leftJoin("uploads", "uploads.id", "builds.upload_id")
+    .select(["builds.upload_id as uploadId", "builds.commit_sha as commit"])
+    .select((upload) => [
+      upload("uploads.completed_at", "is not", null).as("isComplete"),
+      upload("uploads.removed_at", "is not", null).as("isRemoved"),
+    ])
+    .where("builds.id", "=", buildId)
+    .where("builds.app_id", "=", appId)
+    .where("builds.project_id", "=", projectId)
+    .executeTakeFirst();
 }
 
 /** Notes that the files are stored and lets the build begin; false when it has ended, or that was noted before. */

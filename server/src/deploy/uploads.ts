@@ -1,15 +1,18 @@
 // Takes the zip of a deployment as it arrives: bounded in size, resumable, on disk before it is acknowledged. Its build starts
 // when it is complete. `sources/upload.ts` unpacks it.
-import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { mkdir, open, readdir, rm, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal, type Readable } from "node:stream";
+import type { BuildRef } from "#apps/build-receiver.ts";
 import { hashOfUploadKey } from "#apps/upload-deployments.ts";
+import { record, type By } from "#audit/record.ts";
 import { diskFullRetrySeconds, sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
+import { shownAppId } from "#lib/ids.ts";
 import { Latest } from "#lib/latest.ts";
 import type { Foundation } from "#store/foundation.ts";
-import { completeUpload, findUpload, uploadHours, type UploadRow } from "./upload-store.ts";
+import { completeUpload, findUpload, findUploadOf, uploadHours, type UploadRow } from "./upload-store.ts";
 
 export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly uploadsDir: string;
@@ -75,6 +78,34 @@ export class Uploads {
       return await this.#latest.run(upload.id, (signal) => this.#store(key, arriving, signal));
     } finally {
       leave();
+    }
+  }
+
+  /**
+   * The zip of a build, as it was uploaded; the caller closes it. Records the access. Throws `Fault("not_found" | "conflict")`.
+   */
+  async filesOf(ref: BuildRef, by: By): Promise<{ readonly file: FileHandle; readonly bytes: number }> {
+    const { db, uploadsDir } = this.#options;
+    const found = await findUploadOf(db, ref);
+    if (found === undefined) {
+      throw new Fault("not_found", `The app ${shownAppId(ref.appId)} has no build ${ref.buildId}.`);
+    }
+    if (found.uploadId === null) throw new Fault("conflict", inRepository(found.commit));
+    const isThere = found.isComplete && !found.isRemoved;
+    const file = isThere ? await open(join(uploadsDir, found.uploadId)).catch(() => null) : null;
+    if (file === null) {
+      const why = found.isComplete ? "were removed, since newer ones were uploaded" : "have not arrived";
+      throw new Fault("conflict", `The files of this build ${why}.`);
+    }
+    try {
+      const resource = { type: "build", id: ref.buildId, name: shownAppId(ref.appId) };
+      await db
+        .transaction()
+        .execute((tx) => record(tx, { projectId: ref.projectId, action: "build.download", by, resource }));
+      return { file, bytes: (await file.stat()).size };
+    } catch (error) {
+      await file.close();
+      throw error;
     }
   }
 
@@ -148,6 +179,11 @@ export class Uploads {
       () => 0,
     );
   }
+}
+
+function inRepository(commit: string | null): string {
+  const where = commit === null ? "its repository" : `its repository, at commit ${commit}`;
+  return `The files of this build were not uploaded: they are in ${where}.`;
 }
 
 /** Deletes the files of all other uploads. */

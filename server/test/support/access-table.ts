@@ -23,6 +23,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   deployPartnerApp: workers,
   putUpload: "public",
   getUpload: "public",
+  downloadBuild: workers,
   listApps: workers,
   getApp: workers,
   stopApp: workers,
@@ -57,6 +58,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   removeFile: workers,
   resizeVolume: workers,
   getResourceMetrics: workers,
+  listProjectContainers: workers,
   makeGitHook: workers,
   getGitHook: workers,
   listGitDeliveries: workers,
@@ -183,6 +185,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   deleteCredential: leaders,
 
   getHardware: "public",
+  listAnnouncements: "public",
   health: "public",
   ready: "public",
   keySet: "public",

@@ -121,6 +121,7 @@ export async function startManagementApi(
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
     hardware: () => ({ items: [] }),
+    announcements: [],
     replicaUses: () => Promise.resolve(new Map()),
     health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
     waitReason: options.waitReason ?? (() => undefined),

@@ -1,0 +1,20 @@
+// The route of what the operator tells everybody who uses the platform.
+import { z } from "zod";
+import type { Route } from "./route.ts";
+
+/** `GET /v2/notifications`. The link may be empty. */
+export const announcements = z.array(z.strictObject({ message: z.string(), link: z.string(), linkText: z.string() }));
+
+/** By operation id. */
+export const announcementRoutes = {
+  listAnnouncements: {
+    method: "GET",
+    path: "/v2/notifications",
+    about:
+      "What the operator tells everybody who uses the platform, such as a planned interruption (SLIPWAY_ANNOUNCEMENT); mostly nothing.",
+    access: "public",
+    audit: null,
+    status: 200,
+    answer: announcements,
+  },
+} as const satisfies Record<string, Route>;
