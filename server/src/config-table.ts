@@ -88,6 +88,9 @@ export const settingTable = {
   SLIPWAY_GIT_URL: text("https://github.com/{owner}/{repo}.git").about(
     "URL template that repositories are cloned from: http, https, ssh or file, with {owner} and {repo}.",
   ),
+  SLIPWAY_GIT_HOSTS: list("").about(
+    "Further git hosts that apps may be deployed from, beside that of SLIPWAY_GIT_URL, separated by commas: names such as gitlab.com, which are reached over https, or URL templates.",
+  ),
   SLIPWAY_GIT_TIMEOUT_SECONDS: integer("300", 1, 3600).about("Timeout for fetching a repository."),
   SLIPWAY_GIT_SIZE_MB: integer("2048", 1, 1_000_000).about("Maximum size of a fetched repository, in MB."),
   SLIPWAY_UPLOAD_SIZE_MB: integer("10000", 1, 1_000_000).about(

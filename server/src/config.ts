@@ -60,12 +60,8 @@ export function readConfig(environment: Environment) {
       nameServers: parseNameServers(text("SLIPWAY_APP_NAME_SERVERS")),
     },
     docker: dockerSettings(text, integer),
-    gitUrl: parseGitUrl(text("SLIPWAY_GIT_URL") ?? ""),
-    ...{
-      gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
-      gitPollSeconds: integer("SLIPWAY_GIT_POLL_SECONDS"),
-    },
-    ...{ gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1e6, uploadSizeBytes: integer("SLIPWAY_UPLOAD_SIZE_MB") * 1e6 },
+    ...gitSettings(text, integer),
+    uploadSizeBytes: integer("SLIPWAY_UPLOAD_SIZE_MB") * 1e6,
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
     ...{ buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"), releasesKept: integer("SLIPWAY_RELEASES_KEPT") },
     /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
@@ -255,6 +251,21 @@ function parseDatabaseUrl(given: string): string {
   return given;
 }
 
+function gitSettings(
+  text: (name: PlatformSettingName) => string | null,
+  integer: (name: PlatformSettingName) => number,
+) {
+  return {
+    gitHosts: {
+      defaultUrl: parseGitUrl("SLIPWAY_GIT_URL", text("SLIPWAY_GIT_URL") ?? ""),
+      otherUrls: parseList(text("SLIPWAY_GIT_HOSTS")).map(parseGitHost),
+    },
+    gitTimeoutSeconds: integer("SLIPWAY_GIT_TIMEOUT_SECONDS"),
+    gitPollSeconds: integer("SLIPWAY_GIT_POLL_SECONDS"),
+    gitSizeBytes: integer("SLIPWAY_GIT_SIZE_MB") * 1e6,
+  };
+}
+
 function announcementsOf(text: (name: PlatformSettingName) => string | null) {
   const message = text("SLIPWAY_ANNOUNCEMENT");
   const link = parseOptionalUrl("SLIPWAY_ANNOUNCEMENT_LINK", text("SLIPWAY_ANNOUNCEMENT_LINK"));
@@ -262,11 +273,20 @@ function announcementsOf(text: (name: PlatformSettingName) => string | null) {
   return [{ message, link: link ?? "", linkText: link === null ? "" : "Read more" }];
 }
 
-function parseGitUrl(given: string): string {
+function parseGitUrl(name: PlatformSettingName, given: string): string {
   const usable = /^(https?|ssh|file):\/\//.test(given) && given.includes("{owner}") && given.includes("{repo}");
   if (usable && !/^\w+:\/\/[^/]*:[^/]*@/.test(given)) return given;
   throw new ConfigRefused(
-    `SLIPWAY_GIT_URL must start with http://, https://, ssh:// or file://, contain {owner} and {repo}, and contain no password.`,
+    `${name} must start with http://, https://, ssh:// or file://, contain {owner} and {repo}, and contain no password.`,
+  );
+}
+
+/** The URL template of a host, which may be given by its name alone. */
+function parseGitHost(given: string): string {
+  if (given.includes("{") && !given.startsWith("file:")) return parseGitUrl("SLIPWAY_GIT_HOSTS", given);
+  if (/^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i.test(given)) return `https://${given.toLowerCase()}/{owner}/{repo}.git`;
+  throw new ConfigRefused(
+    "SLIPWAY_GIT_HOSTS must be names of hosts, such as gitlab.com, or URL templates with {owner} and {repo} that start with http://, https:// or ssh://.",
   );
 }
 

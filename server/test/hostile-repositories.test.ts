@@ -31,7 +31,7 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
   const lines: string[] = [];
   const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" }, objectBytesMax: 64 * megabyte, ...limits }),
-    urlTemplate: await startHostileHost(t, answers),
+    hosts: { defaultUrl: await startHostileHost(t, answers), otherUrls: [] },
     timeoutMs: limits.timeoutMs ?? 120_000,
     bytesMax: 200_000_000,
     sourcesDir,

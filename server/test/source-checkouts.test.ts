@@ -18,7 +18,12 @@ type Fetch = (checkoutOf: AppId | null, from?: { repo?: string; commit?: string 
 function open(sourcesDir: string, server: GitServer): { readonly source: GitSource; readonly fetch: Fetch } {
   const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" } }),
-    ...{ urlTemplate: server.urlTemplate, timeoutMs: 30_000, bytesMax: 50_000_000, sourcesDir },
+    ...{
+      hosts: { defaultUrl: server.urlTemplate, otherUrls: [] },
+      timeoutMs: 30_000,
+      bytesMax: 50_000_000,
+      sourcesDir,
+    },
     findCredential: () => Promise.resolve(null),
     ...{ clock: systemClock, log: silentLog },
   });

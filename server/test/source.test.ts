@@ -18,6 +18,7 @@ import { startGitServer } from "#test/support/git-server.ts";
 
 type Setup = {
   readonly urlTemplate: string;
+  readonly otherUrls?: readonly string[];
   readonly credential?: GitCredential;
   readonly bytesMax?: number;
   readonly timeoutMs?: number;
@@ -33,7 +34,7 @@ function openSource(t: TestContext, setup: Setup) {
   const hosts: string[] = [];
   const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: setup.path ?? process.env["PATH"] ?? "" } }),
-    urlTemplate: setup.urlTemplate,
+    hosts: { defaultUrl: setup.urlTemplate, otherUrls: setup.otherUrls ?? [] },
     timeoutMs: setup.timeoutMs ?? 30_000,
     bytesMax: setup.bytesMax ?? 50_000_000,
     sourcesDir,

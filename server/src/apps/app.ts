@@ -11,7 +11,8 @@ import { notify } from "#store/notify.ts";
 import * as store from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import { recordOfApp } from "./app-audit.ts";
-import { readCreateRequest, type CreateRequest } from "./create-request.ts";
+import type { GitHosts } from "./repository.ts";
+import { readCreateRequest, withRepository, type CreateRequest } from "./create-request.ts";
 import { givenHardware, type WhyNever } from "./hardware-fields.ts";
 import { resolveSettings } from "./settings.ts";
 import { shownSettings, type ShownSettings } from "./shown-settings.ts";
@@ -22,6 +23,7 @@ export type AppsOptions = Pick<Foundation, "db" | "sealer"> & {
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
   readonly whyNever: WhyNever;
+  readonly gitHosts: GitHosts;
 };
 
 export type CreatedApp = {
@@ -48,7 +50,7 @@ export class Apps {
 
   /** Validates a create request without the repository, as far as possible. Throws `Fault("malformed" | "invalid")`. */
   check(body: unknown): { readonly request: CreateRequest; readonly name: string } {
-    const request = readCreateRequest(body);
+    const request = withRepository(readCreateRequest(body), this.#options.gitHosts);
     const { fields, configToml } = request;
     if (fields["gitRepo"] === undefined) {
       throw new Fault("invalid", `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`);

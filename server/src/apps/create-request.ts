@@ -3,6 +3,7 @@ import { allowedText, fieldSchema, numberForm, type Field } from "@slipway/contr
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
+import { readRepository, type GitHosts } from "./repository.ts";
 import { kindOf, refused, shown, suggestion } from "./refusal.ts";
 
 export type CreateRequest = {
@@ -52,6 +53,15 @@ export function readChangeRequest(body: unknown): ChangeRequest {
     ...(configToml === undefined ? {} : { configToml }),
     ...(dockerAuth === undefined ? {} : { dockerAuth: dockerAuth === null ? null : new Secret(dockerAuth) }),
   };
+}
+
+/** With the repository in its stored form. Throws `Fault("invalid")` for one that is none, or of a host that is not allowed. */
+export function withRepository<Request extends ChangeRequest>(request: Request, hosts: GitHosts): Request {
+  const { gitRepo } = request.fields;
+  if (typeof gitRepo !== "string") return request;
+  const found = readRepository(gitRepo, hosts);
+  if (!found.ok) throw new Fault("invalid", found.reason);
+  return { ...request, fields: { ...request.fields, gitRepo: found.value.canonical } };
 }
 
 /** A JSON object. */

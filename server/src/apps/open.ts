@@ -4,6 +4,7 @@ import type { Foundation } from "#store/foundation.ts";
 import { appRemoval } from "./app-removal.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
 import type { WhyNever } from "./hardware-fields.ts";
+import type { GitHosts } from "./repository.ts";
 import type { IsThere } from "./releases.ts";
 import { Routes } from "./routes.ts";
 import { useCases } from "./use-cases.ts";
@@ -19,7 +20,7 @@ type Parts = Foundation & {
 
 /** Resolves when all routes are loaded; `removal` is not started. */
 export async function openApps(
-  { providers }: { readonly providers: readonly string[] },
+  { providers, gitHosts }: { readonly providers: readonly string[]; readonly gitHosts: GitHosts },
   { receiver, personChanged, whyNever, isThere, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
 ) {
   const routes = new Routes({ db, notifications, log, clock });
@@ -29,6 +30,18 @@ export async function openApps(
   lifecycle.onClose("removal of apps", () => removal.stop());
   const onDeleted = (): void => removal.nudge();
   const refreshRoute = (appId: AppId): Promise<void> => routes.refresh(appId);
-  const given = { db, sealer, receiver, providers, personChanged, whyNever, isThere, refreshRoute, onDeleted, clock };
+  const given = {
+    db,
+    sealer,
+    receiver,
+    providers,
+    gitHosts,
+    personChanged,
+    whyNever,
+    isThere,
+    refreshRoute,
+    onDeleted,
+    clock,
+  };
   return { routes, removal, useCases: useCases(given) };
 }

@@ -12,7 +12,8 @@ import { recordOfApp } from "./app-audit.ts";
 import { lockApp, noSuchApp } from "./app-store.ts";
 import { dockerAuthContext } from "./app.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
-import { readChangeRequest, type ChangeRequest } from "./create-request.ts";
+import type { GitHosts } from "./repository.ts";
+import { readChangeRequest, withRepository, type ChangeRequest } from "./create-request.ts";
 import { hasHardware, type WhyNever } from "./hardware-fields.ts";
 import { forgetHookEvents, readChangeable, type ChangeableApp, writeSettings } from "./settings-change-store.ts";
 import { decideChange, type DecidedChange, type Need } from "./settings-change.ts";
@@ -45,6 +46,7 @@ type Options = Pick<Foundation, "db" | "sealer"> & {
   readonly whyNever: WhyNever;
   /** Called after the commit. */
   readonly refreshRoute: (appId: AppId) => Promise<void>;
+  readonly gitHosts: GitHosts;
 };
 
 /** Changes of the settings of apps. */
@@ -63,7 +65,7 @@ export class SettingsChanges {
     const { projectId, appId } = wish;
     const seen = await readChangeable(this.#options.db, { projectId, appId });
     if (seen === undefined) throw noSuchApp(appId);
-    const change = readChangeRequest(wish.body);
+    const change = withRepository(readChangeRequest(wish.body), this.#options.gitHosts);
     const decided = this.#decide(seen, change);
     if (wish.isDryRun || decided.need === null)
       return { ...decided, appName: seen.name, isServed: decided.next !== null, build: null };

@@ -52,18 +52,19 @@ const badEndpoints = ["health", "http://h/health", "/a b", "/a\nb", 1, true];
 const cases: Record<FieldName, Case> = {
   cliVersion: { fine: ["1.2.3", "v2-beta"], bad: ["", "x".repeat(101), "a\nb", 2, 1.5], byDefault: null },
   gitRepo: {
-    fine: ["acme/shop", "A_c.m-e/.github", "a/b", "o/r.js"],
+    fine: ["acme/shop", "A_c.m-e/.github", "a/b", "o/r.js", "acme/sub/shop", "https://gitlab.com/a/b"],
     bad: [
       "acme",
       "acme/",
       "/shop",
-      "acme/shop/x",
       "acme/..",
       "acme/.",
       "-acme/shop",
       "acme/shop.git",
       "a b/c",
-      "https://h/a/b",
+      "https://u@h/a/b",
+      "git@h:a/b",
+      "acme/shop/..",
       "",
       1,
     ],

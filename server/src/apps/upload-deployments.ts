@@ -31,7 +31,7 @@ type Deployment = {
   readonly requires: (permission: Permission) => void;
 };
 type ToBuild = Pick<NewUpload, "appId" | "cause" | "request" | "configToml">;
-type Options = Omit<AppsOptions, "builds"> & { readonly builds: Pick<BuildReceiver, "receiveUpload"> };
+type Options = Omit<AppsOptions, "builds" | "gitHosts"> & { readonly builds: Pick<BuildReceiver, "receiveUpload"> };
 
 /** Starts deployments. */
 export class UploadDeployments {

@@ -11,6 +11,7 @@ import { Builds } from "./builds.ts";
 import { Credentials } from "./credentials.ts";
 import type { WhyNever } from "./hardware-fields.ts";
 import { ProjectList } from "./project-list.ts";
+import type { GitHosts } from "./repository.ts";
 import { Releases, type IsThere } from "./releases.ts";
 import { RollOuts } from "./roll-outs.ts";
 import { Secrets } from "./secrets.ts";
@@ -29,6 +30,8 @@ export function useCases(options: {
   readonly receiver: BuildReceiver;
   /** Allowed values of the field provider. */
   readonly providers: readonly string[];
+  /** By default, that of SLIPWAY_GIT_URL by default. */
+  readonly gitHosts?: GitHosts;
   /** By default, there is everything. */
   readonly whyNever?: WhyNever;
   /** By default, nothing that was built was removed. */
@@ -43,14 +46,15 @@ export function useCases(options: {
   const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
   const {
     whyNever = () => null,
+    gitHosts = { defaultUrl: "https://github.com/{owner}/{repo}.git", otherUrls: [] },
     refreshRoute = () => Promise.resolve(),
     isThere = () => Promise.resolve(true),
   } = options;
   return {
-    apps: new Apps({ db, sealer, builds: receiver, providers, whyNever }),
+    apps: new Apps({ db, sealer, builds: receiver, providers, whyNever, gitHosts }),
     uploadDeployments: new UploadDeployments({ db, sealer, builds: receiver, providers, whyNever }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
-    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever, refreshRoute }),
+    settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever, gitHosts, refreshRoute }),
     builds: new Builds({ db, receiver }),
     releases: new Releases({ db, builds: receiver, isThere }),
     rollOuts: new RollOuts({ db, clock }),

@@ -1,5 +1,6 @@
 // Opens the build queue with git as its source.
 import type { Credentials } from "#apps/credentials.ts";
+import type { GitHosts } from "#apps/repository.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
 import type { AppId } from "#lib/ids.ts";
@@ -14,8 +15,7 @@ import { giveUpUploads } from "./upload-store.ts";
 import { Uploads, type UploadsOptions } from "./uploads.ts";
 
 export type DeploySettings = {
-  /** Contains `{owner}` and `{repo}`. */
-  readonly gitUrl: string;
+  readonly gitHosts: GitHosts;
   readonly gitTimeoutSeconds: number;
   readonly gitSizeBytes: number;
   readonly toolEnvironment: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ export async function openBuilds(settings: DeploySettings, parts: Parts): Promis
   const git = new Git({ ...settings, cpuSecondsMax: cpuSecondsFor(settings.gitSizeBytes) });
   const { sourcesDir, uploadsDir } = settings.paths;
   const gitSource = new GitSource({
-    ...{ git, clock, log, urlTemplate: settings.gitUrl },
+    ...{ git, clock, log, hosts: settings.gitHosts },
     timeoutMs: settings.gitTimeoutSeconds * 1000,
     bytesMax: settings.gitSizeBytes,
     sourcesDir,

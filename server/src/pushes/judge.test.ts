@@ -62,7 +62,9 @@ test("a push of another repository is not one of the app's, however that is writ
     "git@git.example.com:acme/app.git",
   ])
     assert.equal(judge("acme/app", gitRepo).isOwn, true, gitRepo);
-  for (const gitRepo of ["big-acme/app", "acme/app2"]) assert.equal(judge("acme/app", gitRepo).isOwn, false, gitRepo);
+  for (const gitRepo of ["big-acme/app", "acme/app2", "group/acme/app", "https://gitlab.com/group/acme/app"])
+    assert.equal(judge("acme/app", gitRepo).isOwn, false, gitRepo);
+  assert.equal(judge("group/acme/app", "https://gitlab.com/group/acme/app").isOwn, true);
   assert.equal(judge("groups/acme/app").isOwn, true, "SLIPWAY_GIT_URL may name the group");
   assert.equal(judge(null).isOwn, true, "a host that does not say");
 });

@@ -1,5 +1,6 @@
 // Decides what a push means for an app: first from what the host says, later from what git says of the branch. Pure.
 import type { GitVerdict } from "@slipway/contract/words.ts";
+import { repositoryPath } from "#apps/repository.ts";
 import type { RefUpdate } from "./push-bodies.ts";
 
 /** The settings of an app that decide about pushes. `gitPath` is normalized: `a/b`, or "" for the root. */
@@ -38,13 +39,11 @@ export function judgePush(
   return { ...(judgeApp(app) ?? { verdict: "waiting", reason: waits }), update, isOwn, isForeign };
 }
 
-/** `repository` is `owner/name`, maybe below groups that only SLIPWAY_GIT_URL names, and `gitRepo` may be a whole address. */
+/** `repository` is `owner/name`, maybe below groups that only SLIPWAY_GIT_URL names. */
 function isOf(repository: string | null, { gitRepo }: PushedApp): boolean {
   if (repository === null) return true;
-  const [sent, own] = [repository, gitRepo.replace(/(?:\.git)?\/*$/, "").replace(":", "/")].map(
-    (path) => `/${path.toLowerCase()}`,
-  ) as [string, string];
-  return own.endsWith(sent) || sent.endsWith(own);
+  const [sent, own] = [repository.toLowerCase(), repositoryPath(gitRepo).toLowerCase()];
+  return sent === own || sent.endsWith(`/${own}`);
 }
 
 /** The verdict on every push of an app that is not deployed automatically; null: it is. */

@@ -1,5 +1,6 @@
 // Opens what deploys pushes: hook addresses, polling, verdicts, and the statuses of commits.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
+import type { GitHosts } from "#apps/repository.ts";
 import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
 import { GitRemote } from "#deploy/sources/git-remote.ts";
@@ -12,7 +13,7 @@ import { GitHooks } from "./git-hooks.ts";
 import { PushJudge } from "./push-judge.ts";
 
 export type PushSettings = {
-  readonly gitUrl: string;
+  readonly gitHosts: GitHosts;
   /** 0: branches are not polled. */
   readonly gitPollSeconds: number;
   readonly gitSizeBytes: number;
@@ -35,10 +36,10 @@ export type OpenedPushes = {
 
 /** Everything ends with the platform. */
 export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
-  const { gitUrl: urlTemplate, gitSizeBytes: bytesMax, gitPollSeconds, paths } = settings;
+  const { gitHosts: hosts, gitSizeBytes: bytesMax, gitPollSeconds, paths } = settings;
   const { lifecycle, clock, guard, findCredential } = parts;
   const git = new Git({ ...settings, cpuSecondsMax: cpuSecondsFor(bytesMax) });
-  const remote = new GitRemote({ git, urlTemplate, bytesMax, sourcesDir: paths.sourcesDir, findCredential, clock });
+  const remote = new GitRemote({ git, hosts, bytesMax, sourcesDir: paths.sourcesDir, findCredential, clock });
   const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
   const judge = new PushJudge({ ...parts, remote });
   const onDelivery = (): void => judge.loop.nudge();

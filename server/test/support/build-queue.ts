@@ -82,7 +82,7 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
       ...{ sourcesDir: join(folder, "sources"), uploadsDir: given.uploadsDir ?? join(folder, "uploads") },
       ...{ uploadBytesMax: 50_000_000, readKeptUploads: () => giveUpUploads(db) },
       git: new GitSource({
-        ...{ git, urlTemplate: given.urlTemplate, clock: systemClock, log: silentLog },
+        ...{ git, hosts: { defaultUrl: given.urlTemplate, otherUrls: [] }, clock: systemClock, log: silentLog },
         timeoutMs: 30_000,
         bytesMax: 50_000_000,
         sourcesDir: join(folder, "sources"),

@@ -52,7 +52,7 @@ export const choices: Readonly<Record<string, { readonly values: readonly unknow
 /** Values that the interface documents as invalid. */
 export const refusedValues: Readonly<Record<string, readonly unknown[]>> = {
   name: ["ab", "a".repeat(31), "Upper", "under_score", "dot.ted", 7],
-  gitRepo: ["no-slash", "https://example.com/a/b", "a/b/c", 7],
+  gitRepo: ["no-slash", "https://example.com/a/b", "a/../c", 7],
   compute: [["ADA_L4", "ADA_L40", "AMPERE_A10", "AMPERE_A100_40GB", "AMPERE_A100_80GB", "HOPPER_H100"], []],
   scalingTarget: [0, -1],
   replicaConcurrency: [0],

@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { GitHosts } from "#apps/repository.ts";
 import type { Checked } from "#deploy/checked.ts";
 import { commitText } from "#deploy/source.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -10,12 +11,11 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Git, GitResult, GitRun } from "./git-command.ts";
 import { explainGitFailure } from "./git-error.ts";
 import { prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
-import { isCommit, parseRepository, sourceUrl, type SourceUrl } from "./git-url.ts";
+import { repositoryAddress, isCommit, type SourceUrl } from "./git-url.ts";
 
 export type GitRemoteOptions = {
   readonly git: Git;
-  /** From SLIPWAY_GIT_URL. */
-  readonly urlTemplate: string;
+  readonly hosts: GitHosts;
   readonly sourcesDir: string;
   readonly findCredential: FindCredential;
   readonly bytesMax: number;
@@ -52,9 +52,8 @@ export class GitRemote {
 
   /** The address of a repository. */
   urlOf(gitRepo: string): Checked<SourceUrl> {
-    const repository = parseRepository(gitRepo);
-    if (!repository.ok) return repository;
-    return { ok: true, value: sourceUrl(this.#options.urlTemplate, repository.value) };
+    const found = repositoryAddress(gitRepo, this.#options.hosts);
+    return found.ok ? { ok: true, value: found.value.url } : found;
   }
 
   /** The newest commits of those of the branches that exist. */

@@ -1,9 +1,10 @@
-// Validates input for git: the form of repositories, branches, commits and folders, and the address to fetch from.
-// Pure; everything on git's command line is checked here.
+// Validates input for git: the form of branches, commits and folders, and the address to fetch from. Pure; everything on git's
+// command line is checked here, or in `apps/repository.ts`.
+import { hostOfTemplate, readRepository, type GitHosts } from "#apps/repository.ts";
 import type { Checked } from "#deploy/checked.ts";
 
 /** The parts of `owner/repo`. */
-export type Repository = { readonly owner: string; readonly repo: string };
+type Repository = { readonly owner: string; readonly repo: string };
 
 /** The address to fetch a repository from. `protocol` is the only one that git may use. */
 export type SourceUrl = {
@@ -13,26 +14,8 @@ export type SourceUrl = {
   readonly host: string;
 };
 
-/** Maximum length of names; hosts have lower limits. */
-const nameLengthMax = 100;
 const branchLengthMax = 244;
 const pathLengthMax = 1024;
-
-/** One part of `owner/repo`: cannot be an option, a parent folder, or special in a URL. */
-const namePart = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
-
-/** Checks `owner/repo`; removes a trailing `.git`. */
-export function parseRepository(given: string): Checked<Repository> {
-  const [owner = "", repoGiven = "", ...more] = given.split("/");
-  const repo = repoGiven.replace(/\.git$/i, "");
-  const isUsable = (part: string): boolean =>
-    part.length <= nameLengthMax && namePart.test(part) && !part.includes("..");
-  if (more.length === 0 && isUsable(owner) && isUsable(repo)) return { ok: true, value: { owner, repo } };
-  return {
-    ok: false,
-    reason: `gitRepo is ${quoted(given)}, but must have the form owner/repo: letters, digits, ".", "_" and "-", for example acme/my-app.`,
-  };
-}
 
 /** Checks a branch against git's rules for branch names. */
 export function checkBranch(given: string): Checked<string> {
@@ -69,12 +52,22 @@ export function isCommit(given: string): boolean {
   return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(given);
 }
 
-/** The address of a repository, from the template of SLIPWAY_GIT_URL (already checked by the configuration). */
+/** The address of a repository, from a template that the configuration has checked. */
 export function sourceUrl(template: string, repository: Repository): SourceUrl {
   const url = template.replaceAll("{owner}", () => repository.owner).replaceAll("{repo}", () => repository.repo);
-  const form = /^(https?|ssh|file):\/\/(?:[^/@]*@)?([^/]*)/.exec(url);
-  const protocol = (form?.[1] ?? "https") as SourceUrl["protocol"];
-  return { url, protocol, host: protocol === "file" ? "" : (form?.[2] ?? "").toLowerCase() };
+  const protocol = (/^(https?|ssh|file):/.exec(url)?.[1] ?? "https") as SourceUrl["protocol"];
+  return { url, protocol, host: hostOfTemplate(url) };
+}
+
+/** The address of a repository in any form that `readRepository` takes. */
+export function repositoryAddress(
+  gitRepo: string,
+  hosts: GitHosts,
+): Checked<{ readonly url: SourceUrl; readonly canonical: string }> {
+  const found = readRepository(gitRepo, hosts);
+  if (!found.ok) return found;
+  const { template, canonical } = found.value;
+  return { ok: true, value: { url: sourceUrl(template, found.value), canonical } };
 }
 
 function quoted(given: string): string {

@@ -13,7 +13,7 @@ import { cpuTimeExitCode, type GitResult, type GitRun } from "./git-command.ts";
 import { checkoutsName, collectCheckouts, keepCheckout, takeCheckout } from "./git-checkouts.ts";
 import { knownHostsName, prepareRemote, whileMeasured } from "./git-folder.ts";
 import { asksName, type GitRemoteOptions } from "./git-remote.ts";
-import { checkBranch, checkFolder, isCommit, parseRepository, sourceUrl } from "./git-url.ts";
+import { repositoryAddress, checkBranch, checkFolder, isCommit } from "./git-url.ts";
 import { reportFindings } from "./git-findings.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
 
@@ -98,10 +98,9 @@ export class GitSource implements Source {
   }
 
   async #prepare(request: Request): Promise<Fetch> {
-    const repository = valueOf(parseRepository(request.settings.gitRepo ?? ""));
+    const { url, canonical } = valueOf(repositoryAddress(request.settings.gitRepo ?? "", this.#options.hosts));
     const branch = valueOf(checkBranch(request.settings.gitBranch));
     const folder = valueOf(checkFolder(request.settings.gitPath));
-    const url = sourceUrl(this.#options.urlTemplate, repository);
     await this.remove(request.buildId);
     const buildDir = join(this.#options.sourcesDir, request.buildId);
     const gitDir = join(buildDir, "git");
@@ -118,7 +117,7 @@ export class GitSource implements Source {
       request,
       gitDir,
       appDir,
-      repository: `${repository.owner}/${repository.repo}`,
+      repository: canonical,
       folder,
       branch,
       isBranchGiven: request.isBranchGiven,

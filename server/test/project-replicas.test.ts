@@ -1,0 +1,48 @@
+// The list of the replicas of all apps of a project.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { containerList } from "@slipway/contract/answers.ts";
+import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
+import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import { insertReleases } from "./support/release-rows.ts";
+
+/** An app with a replica in each of the states. */
+async function addApp(api: ApiUnderTest, name: string, states: readonly ("ready" | "stopped")[]): Promise<string[]> {
+  const { projectId, db } = api;
+  const body = { name, gitRepo: "acme/shop" };
+  const made = (await api.call("POST", `/v2/projects/${projectId}/apps/git`, { body })).body;
+  await insertReleases(db, made.appId);
+  const app = { project_id: projectId, app_id: made.appId as AppId, build_id: made.buildId as BuildId };
+  const releases = db.selectFrom("releases").select("id").where("app_id", "=", app.app_id);
+  const { id: releaseId } = await releases.limit(1).executeTakeFirstOrThrow();
+  const ids = states.map((state) => `${name}-${state}` as ReplicaId);
+  for (const [index, id] of ids.entries()) {
+    const state = states[index] ?? "ready";
+    const claimed = {
+      compute: "CPU",
+      compute_tier: "interruptible" as const,
+      gpu_count: 0,
+      cpu_cores: 1,
+      memory_gb: 1,
+    };
+    const values = { id, ...app, release_id: releaseId, driver: "process" as const, state, ...claimed };
+    await db
+      .insertInto("replicas")
+      .values({ ...values, stopped_at: state === "stopped" ? new Date() : null })
+      .execute();
+  }
+  return ids;
+}
+
+test("the replicas of all apps of a project are listed that have not stopped, and none of another project", async (t) => {
+  const api = await startManagementApi(t);
+  const [one] = await addApp(api, "one", ["ready", "stopped"]);
+  const [two] = await addApp(api, "two", ["ready"]);
+  const listed = async (project: string, token = api.token): Promise<string[]> => {
+    const { body } = await api.call("GET", `/v2/projects/${project}/containers`, { token });
+    return containerList.parse(body).map(({ containerId }) => containerId);
+  };
+  assert.deepEqual(await listed(api.projectId), [one, two]);
+  const other = await api.addProject("other");
+  assert.deepEqual(await listed(other, await api.issue({ kind: "service_account", projectId: other })), []);
+});
