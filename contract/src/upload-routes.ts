@@ -24,6 +24,11 @@ export const uploadState = z.strictObject({
 
 const upload = "/v2/uploads/{upload_key}";
 
+/** Of an app that need not exist. */
+const fileRuns = "/v3/projects/{project_id}/apps/{run_app}";
+const notHere =
+  "Running a file without a deployment is not part of this platform: always refused with status 422 and what to do instead.";
+
 /** By operation id; part of the table in `routes.ts`. */
 export const uploadRoutes = {
   deployUpload: {
@@ -45,6 +50,25 @@ export const uploadRoutes = {
     audit: null,
     status: 201,
     answer: startedUpload,
+  },
+  createRunApp: {
+    method: "POST",
+    path: `${fileRuns}/create-run-app`,
+    about: `The first request of clients that run a file once. ${notHere}`,
+    ...{ access: "apps.create", audit: null, status: 201, answer: startedUpload },
+  },
+  makeRunEnvironment: {
+    method: "POST",
+    path: `${fileRuns}/base-image`,
+    about: `Where such clients have the packages of a file installed. ${notHere}`,
+    ...{ access: "apps.create", audit: null, status: 201, answer: startedUpload },
+  },
+  runFile: {
+    method: "POST",
+    path: `${fileRuns}/run`,
+    about: `Where such clients send the file. ${notHere}`,
+    ...{ access: "apps.create", audit: null, status: 201, answer: startedUpload },
+    takesStream: true,
   },
   putUpload: {
     method: "PUT",

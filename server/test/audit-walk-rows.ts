@@ -46,6 +46,14 @@ async function deadRun(walk: Walk): Promise<WalkCall> {
   return { parts: { run_id: await insertRun(walk, { state: "failure", acceptedAt: new Date(Date.now() - 60_000) }) } };
 }
 
+/** A route that says why there is no such thing here. */
+const refused = (call: WalkCall): NonNullable<WalkRows["deployPartnerApp"]> => ({
+  succeed: () => call,
+  status: 422,
+  refuse: () => ({ ...call, caller: "inference", status: 403, unrecorded: "it changes nothing for anybody" }),
+  unrecorded: "it is always refused",
+});
+
 const appsAndBuilds: WalkRows = {
   createGitApp: {
     succeed: () => ({ body: { name: "made-by-walk", gitRepo: "acme/shop" } }),
@@ -62,12 +70,10 @@ const appsAndBuilds: WalkRows = {
       return { parts: { app_id: body.appId, build_id: body.buildId } };
     },
   },
-  deployPartnerApp: {
-    succeed: () => ({ body: { name: "partner-by-walk", runtime: "deepgram" } }),
-    status: 422,
-    refuse: () => ({ caller: "inference", status: 403, unrecorded: "it changes nothing for anybody" }),
-    unrecorded: "it is always refused",
-  },
+  deployPartnerApp: refused({ body: { name: "partner-by-walk", runtime: "deepgram" } }),
+  createRunApp: refused({ parts: { run_app: "run-by-walk" } }),
+  makeRunEnvironment: refused({ parts: { run_app: "run-by-walk" }, body: {} }),
+  runFile: refused({ parts: { run_app: "run-by-walk" }, body: "a tar" }),
   putUpload: {
     async succeed(walk) {
       const { body } = await walk.call("deployUpload", { body: { name: "uploaded-by-walk" } });

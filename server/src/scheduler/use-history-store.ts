@@ -2,7 +2,7 @@
 import { sql } from "kysely";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
-import type { Db } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 
 /** Steps of stored rows, in seconds, and how long they are kept, in days. The hour more covers a request for a whole day. */
@@ -27,8 +27,12 @@ export type UseSample = {
 /** Means over one point of a chart; `requests` is a sum. `at`: its start, in milliseconds since the epoch. */
 export type UsePoint = Omit<UseSample, "appId"> & { readonly at: number; readonly samples: number };
 
-/** Adds measurements of one moment to their rows, in order; skips deleted apps. */
+/** Adds measurements of one moment to their rows, in order and in one transaction; skips deleted apps. */
 export async function addUses(db: Db, samples: readonly UseSample[], atMs: number): Promise<void> {
+  await db.transaction().execute((tx) => addInTx(tx, samples, atMs));
+}
+
+async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Promise<void> {
   for (const { step } of [minutes, quarters]) {
     const at = new Date(atMs - (atMs % (step * 1000)));
     await sql`
@@ -48,7 +52,7 @@ export async function addUses(db: Db, samples: readonly UseSample[], atMs: numbe
                                    excluded.gpu_utilization),
         running = app_uses.running + excluded.running,
         ready = app_uses.ready + excluded.ready,
-        requests = app_uses.requests + excluded.requests`.execute(db);
+        requests = app_uses.requests + excluded.requests`.execute(tx);
   }
 }
 

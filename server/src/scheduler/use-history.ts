@@ -77,7 +77,9 @@ export class UseHistory {
     const totals = new Map(Array.from(received(), (one) => [one.appId, one.receivedTotal] as const));
     const samples: UseSample[] = [];
     for (const appId of new Set([...ofApps.keys(), ...totals.keys()])) {
-      const requests = (totals.get(appId) ?? 0) - (this.#received.get(appId) ?? 0);
+      const [total, before] = [totals.get(appId) ?? 0, this.#received.get(appId) ?? 0];
+      // An app whose counter began anew has a lower one.
+      const requests = total < before ? total : total - before;
       const ofApp = ofApps.get(appId) ?? [];
       if (ofApp.length > 0 || requests > 0) samples.push(...this.#samples(appId, ofApp, { now, requests }));
     }
@@ -86,6 +88,7 @@ export class UseHistory {
       await addUses(db, some, clock.now());
       for (const { appId } of some) this.#received.set(appId, totals.get(appId) ?? 0);
     }
+    for (const appId of this.#received.keys()) if (!totals.has(appId)) this.#received.delete(appId);
     this.#before = now;
   }
 
