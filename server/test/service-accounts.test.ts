@@ -82,7 +82,7 @@ test("bad wishes are refused, each by its field", async (t) => {
     [{ name: "ci", role: "member", expires_at: "2020-01-01T00:00:00Z" }, /^expires_at is .* must be in the future/],
     [{ name: "ci", role: "member", expires_at: "2031-02-30T00:00:00Z" }, /^expires_at is /],
     [{ name: "ci", role: "member", expires_at: "2031-13-01T00:00:00Z" }, /^expires_at is /],
-    [{ name: "ci", role: "member", expiresAt: null, ttl: 1 }, /^"?ttl"? is not a field/],
+    [{ name: "ci", role: "member", expires_at: null, ttl: 1 }, /^"?ttl"? is not a field/],
   ];
   for (const [body, message] of cases) {
     const answer = await api.call("POST", accountsPath(api), { body });
