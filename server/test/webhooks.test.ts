@@ -30,7 +30,7 @@ test("an answer arrives as the caller got it: bytes, content type, status, run, 
     ...{ body, bodyBytes: body.length, contentType: "image/png", statusCode: 422, secret: new Secret("the caller's") },
   });
   const [added] = await addAll(stage.db, webhooks, [delivery]);
-  assert.ok(added?.kind === "sent", "it is sent without being claimed");
+  assert.ok(added);
   await deliveryOnce(webhooks, { projectId: stage.projectId, id: added.id }, ({ state }) => state === "delivered");
   assert.equal(receiver.received.length, 1);
   const [received] = receiver.received;
@@ -47,7 +47,7 @@ test("an answer arrives as the caller got it: bytes, content type, status, run, 
   assert.equal(headers["x-cerebrium-webhook-signature"], callerSignature("the caller's", message, seconds));
 });
 
-test("what had to wait in the database arrives as it was", async (t) => {
+test("bodies, content types, paths and secrets of all kinds arrive as they were", async (t) => {
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
   const webhooks = await stage.open({ atOnce: 1 });
@@ -57,11 +57,7 @@ test("what had to wait in the database arrives as it was", async (t) => {
   const deliveries = bodies.map((body, index) =>
     stage.delivery(`${receiver.url}/%7B'${index}?a=b%5C,{}&c=%22`, { body, secret, contentType: types[index] ?? null }),
   );
-  const added = await addAll(stage.db, webhooks, deliveries);
-  assert.deepEqual(
-    added.map(({ kind }) => kind),
-    ["sent", "waiting", "waiting", "waiting"],
-  );
+  await addAll(stage.db, webhooks, deliveries);
   await until("all have arrived", async () => (await countStates(stage.db))["delivered"] === bodies.length);
   for (const [index, delivery] of deliveries.entries()) {
     const received = receiver.received.find(({ headers }) => headers["x-request-id"] === delivery.runId);
@@ -84,13 +80,12 @@ test("a plain call's answer is posted in a transaction of its own", async (t) =>
   assert.equal(webhooks.outbox.lostCount, 0);
 });
 
-test("what a transaction that is rolled back added is not sent, and takes no place for long", async (t) => {
+test("what a transaction that is rolled back added is not sent, and takes no place", async (t) => {
   const stage = await webhookStage(t);
   const receiver = await startReceiver(t);
-  const webhooks = await stage.open({ leaseMs: 300, atOnce: 1 });
+  const webhooks = await stage.open({ atOnce: 1 });
   const doomed = stage.db.transaction().execute(async (tx) => {
-    const [added] = await webhooks.outbox.add(tx, [stage.delivery(`${receiver.url}/doomed`)]);
-    assert.equal(added?.kind, "sent");
+    await webhooks.outbox.add(tx, [stage.delivery(`${receiver.url}/doomed`)]);
     throw new Error("rolled back");
   });
   await assert.rejects(doomed, /rolled back/);

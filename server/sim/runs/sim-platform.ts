@@ -68,9 +68,8 @@ export class SimPlatform implements Owner {
     this.proxy = new PlayedProxy({ name, clock, seeded, replicas, appOf, enter, ...events });
     this.heldRuns = new PlayedHeldRuns({ clock, seeded, replicas, enter, ...events });
     // Deliveries are written as they are, and sent by nobody.
-    const dispatcher = { takeAtOnce: () => null, noteWaiting: () => undefined, send: () => undefined };
-    const holder = { holder: instanceId, leaseMs };
-    const outbox = new Outbox({ db, sealer, holder, dispatcher, clock, log, onStep: () => undefined });
+    const dispatcher = { noteWaiting: () => undefined };
+    const outbox = new Outbox({ db, sealer, dispatcher, clock, log, onStep: () => undefined });
     this.runs = new Runs({
       ...{ db, sealer, instanceId, routes, outbox, leaseMs, clock, log },
       notifications: { listen: (channel, run) => this.#listen(channel, run) },

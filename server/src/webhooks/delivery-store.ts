@@ -6,7 +6,7 @@ import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { NewDelivery } from "./delivery.ts";
 
-/** The columns of a new row. `wantsLease`: this platform has capacity to send it at once. */
+/** The columns of a new row. */
 export type NewDeliveryRow = Omit<NewDelivery, "secret"> & {
   readonly id: DeliveryId;
   readonly endpointId: EndpointId;
@@ -14,7 +14,6 @@ export type NewDeliveryRow = Omit<NewDelivery, "secret"> & {
   readonly secretSealed: string | null;
   /** Why it failed before any attempt; null: it is to be sent. */
   readonly failedReason: string | null;
-  readonly wantsLease: boolean;
 };
 
 /** The holder and the duration of a lease. */
@@ -23,19 +22,12 @@ export type Holder = { readonly holder: string; readonly leaseMs: number };
 /** Array elements are sent as text of twice their length, parameters as they are. */
 const largeBytes = 32 * 1024;
 
-/** An inserted row: not `isHeld`, even if wanted, when its endpoint is paused. */
-export type AddedRow = { readonly id: DeliveryId; readonly isHeld: boolean; readonly isPaused: boolean };
-
-/** Inserts rows and unknown endpoints in one statement; leases those to be sent at once to `holder` with epoch 1. */
-export async function addRows(
-  tx: Tx,
-  rows: readonly NewDeliveryRow[],
-  { holder, leaseMs }: Holder,
-): Promise<AddedRow[]> {
+/** Inserts rows and unknown endpoints in one statement. */
+export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<void> {
   const column = <T>(pick: (row: NewDeliveryRow) => T): T[] => rows.map((row) => pick(row));
   const isLarge = (row: NewDeliveryRow): boolean => (row.body?.length ?? 0) > largeBytes;
   const large = rows.filter((row) => isLarge(row)).map((row) => sql`(${row.id}::uuid, ${row.body}::bytea)`);
-  const result = await sql<AddedRow>`
+  await sql`
     with large (id, body) as (
       values ${sql.join([sql`(null::uuid, null::bytea)`, ...large])}
     ), given as (
@@ -46,33 +38,23 @@ export async function addRows(
         ${column((row) => row.url)}::text[], ${column((row) => row.secretSealed)}::text[],
         ${column((row) => row.statusCode)}::smallint[], ${column((row) => row.contentType)}::text[],
         ${column((row) => (isLarge(row) ? null : row.body))}::bytea[], ${column((row) => row.bodyBytes)}::bigint[],
-        ${column((row) => row.failedReason)}::text[], ${column((row) => row.wantsLease)}::boolean[]
+        ${column((row) => row.failedReason)}::text[]
       ) with ordinality as given (id, project_id, app_id, run_id, endpoint_id, endpoint_url, url, secret_sealed, status_code,
-                  content_type, body, body_bytes, failed_reason, wants_lease, place)
+                  content_type, body, body_bytes, failed_reason, place)
     ), known as (
       -- In order, so that two transactions that add the same endpoints do not wait for each other.
       insert into webhook_endpoints (id, project_id, url, created_at)
       select distinct on (endpoint_id) endpoint_id, project_id, endpoint_url, clock_timestamp() from given
        order by endpoint_id
       on conflict (id) do nothing
-    ), placed as (
-      select given.*, endpoint.paused_at is not null as is_paused,
-             wants_lease and failed_reason is null and endpoint.paused_at is null as is_held
-        from given left join webhook_endpoints as endpoint on endpoint.id = given.endpoint_id
-    ), added as (
-      insert into webhook_deliveries (id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code,
-                                      content_type, body, body_bytes, state, reason, created_at, due_at, ended_at,
-                                      lease_holder, lease_epoch, lease_until)
-      select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type,
-             coalesce(body, (select body from large where large.id = placed.id)), body_bytes,
-             case when failed_reason is null then 'pending' else 'failed' end, failed_reason,
-             clock_timestamp(), clock_timestamp(), case when failed_reason is not null then clock_timestamp() end,
-             case when is_held then ${holder} end, case when is_held then 1 else 0 end,
-             case when is_held then clock_timestamp() + ${leaseMs} * interval '1 millisecond' end
-        from placed order by place
     )
-    select id, is_held as "isHeld", is_paused as "isPaused" from placed`.execute(tx);
-  return result.rows;
+    insert into webhook_deliveries (id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code,
+                                    content_type, body, body_bytes, state, reason, created_at, due_at, ended_at)
+    select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type,
+           coalesce(body, (select body from large where large.id = given.id)), body_bytes,
+           case when failed_reason is null then 'pending' else 'failed' end, failed_reason,
+           clock_timestamp(), clock_timestamp(), case when failed_reason is not null then clock_timestamp() end
+      from given order by place`.execute(tx);
 }
 
 /** Notifies every platform, on commit, that these endpoints have deliveries that nobody holds. */

@@ -1,6 +1,5 @@
-// Sends deliveries: those that the outbox hands over right after their commit, and those that wait in the database, fairly
-// across receivers. Claims only what has a slot, so every leased delivery is in progress. A lost nudge only costs time: a
-// survey of all endpoints finds what waits.
+// Sends the deliveries that wait in the database, fairly across receivers. Claims only what has a slot, so every leased
+// delivery is in progress. A lost nudge only costs time: a survey of all endpoints finds what waits.
 import { assert } from "#lib/assert.ts";
 import type { EndpointId, ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -59,15 +58,6 @@ export class Dispatcher {
     await this.#loop.stop();
   }
 
-  /** A slot to send a new delivery at once; null when it must wait, also because others of its endpoint do. */
-  takeAtOnce(endpointId: EndpointId, wish: Wish, bytes: number): DeliverySlot | null {
-    const { places } = this.#parts;
-    const mustWait = this.#waiting.has(endpointId) || (bytes > places.bytesLeft && !places.hasCapacity);
-    const slot = mustWait ? null : places.take(wish);
-    slot?.hold(bytes);
-    return slot;
-  }
-
   /** The endpoint has a waiting delivery. */
   noteWaiting(endpointId: EndpointId, wish: Wish): void {
     this.#waiting.add(endpointId, wish, 0);
@@ -82,7 +72,7 @@ export class Dispatcher {
   }
 
   /** Sends a held delivery; releases `slot` at its end. */
-  send(held: HeldDelivery, wish: Wish, slot: DeliverySlot): void {
+  #send(held: HeldDelivery, wish: Wish, slot: DeliverySlot): void {
     const { inFlight } = this.#parts;
     inFlight.begin(held, wish, {
       onEnd: (retryMs) => {
@@ -191,7 +181,7 @@ export class Dispatcher {
     try {
       const held = this.#open(row);
       slot.hold(held.delivery.body.length);
-      this.send(held, share.wish, slot);
+      this.#send(held, share.wish, slot);
     } catch (error) {
       // Others of the claim continue; the lease of this one runs out.
       slot.release();

@@ -26,11 +26,6 @@ export class EndpointBacklog {
     this.#onDue = options.onDue;
   }
 
-  /** True when a delivery of the endpoint is due. */
-  has(endpointId: EndpointId): boolean {
-    return this.#due.has(endpointId);
-  }
-
   isAnyDue(): boolean {
     return this.#due.size > 0;
   }
