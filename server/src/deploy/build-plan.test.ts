@@ -15,12 +15,9 @@ const none: Capabilities = {
   condaPackages: false,
   memoryLimit: false,
   cpuLimit: false,
-  fileIsolation: false,
-  networkIsolation: false,
   egress: { canLimit: false, reason: "as a test" },
   keepsLines: true,
   containerRuntimes: null,
-  compute: ["CPU"],
 };
 const all: Capabilities = {
   ...none,
@@ -52,7 +49,7 @@ function plan(given: Given): PlannedBuild | string {
     isPythonVersionGiven: false,
     hasDockerAuth,
     capabilities,
-    pools: widePlacement(capabilities.compute).pools,
+    pools: widePlacement(["CPU"]).pools,
     driver: "process",
     readText: (path) => files[path] ?? null,
   });

@@ -133,10 +133,6 @@ export type Capabilities = {
   readonly condaPackages: boolean;
   readonly memoryLimit: boolean;
   readonly cpuLimit: boolean;
-  /** Apps cannot read the platform's or each other's files. */
-  readonly fileIsolation: boolean;
-  /** Apps can reach each other's replicas only through the proxy. */
-  readonly networkIsolation: boolean;
   readonly egress: Egress;
   /**
    * Every line reaches the platform, even one printed while the platform is down. False: the last lines may be lost
@@ -145,8 +141,6 @@ export type Capabilities = {
   readonly keepsLines: boolean;
   /** What the field containerRuntime means; null: replicas have one kind of sandbox, and it has no effect. */
   readonly containerRuntimes: ContainerRuntimes | null;
-  /** Compute types available to replicas here, for example `["CPU"]`. */
-  readonly compute: readonly string[];
 };
 
 /** When a replica would fit: now, later when others exit, or never. */

@@ -35,12 +35,9 @@ export const processCapabilities: Capabilities = {
   condaPackages: false,
   memoryLimit: true,
   cpuLimit: true,
-  fileIsolation: false,
-  networkIsolation: false,
   egress: { canLimit: false, reason: "as a test" },
   keepsLines: true,
   containerRuntimes: null,
-  compute: ["CPU"],
 };
 
 export type QueueGiven = {

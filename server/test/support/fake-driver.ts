@@ -87,12 +87,9 @@ const everything: Capabilities = {
   condaPackages: true,
   memoryLimit: true,
   cpuLimit: true,
-  fileIsolation: true,
-  networkIsolation: true,
   egress: { canLimit: true, allowed: [] },
   keepsLines: true,
   containerRuntimes: null,
-  compute: ["CPU"],
 };
 
 export type FakeDriverOptions = {
@@ -137,7 +134,7 @@ export class FakeDriver implements Driver {
     this.#clock = clock;
     this.#script = script;
     this.placement = new Placement(pools ?? widePlacement(compute).pools);
-    this.capabilities = { ...everything, compute: this.placement.compute, keepsLines };
+    this.capabilities = { ...everything, keepsLines };
   }
 
   collectStorage(): Promise<void> {

@@ -5,28 +5,23 @@ import { join } from "node:path";
 import type { ContainerInfo } from "dockerode";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
-import { unlimitedRefusal } from "#drivers/egress.ts";
-import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import { whyNoRuntime, type ContainerRuntimes } from "#drivers/container-runtimes.ts";
-import type { Placement } from "#drivers/pools/placement.ts";
+import type { PoolClaim } from "#drivers/pools/pool.ts";
 import {
   StartRefused,
   type Capabilities,
-  type Capacity,
   type Driver,
   type Outage,
-  type OwnedReplica,
   type ReplicaSink,
   type ReplicaSpec,
   type ReplicaUsage,
 } from "#drivers/driver.ts";
-import { Starts } from "#drivers/starts.ts";
-import { collectStorage, makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
+import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
+import { makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import { AppNetworks } from "./app-networks.ts";
@@ -42,27 +37,20 @@ import { withImage, type ImageRegistry } from "./pull-image.ts";
 import { startRefusal } from "./start-refusal.ts";
 import { measureContainers } from "./usage.ts";
 
-export type DockerDriverOptions = {
-  readonly instanceId: string;
+export type DockerDriverOptions = ReplicaDriverOptions & {
   readonly names: KeyedNames;
   readonly engine: Engine;
   /** Identifies the installation in names of networks and interfaces; see `installationOf`. */
   readonly installation: string;
   /** One small file per container. */
   readonly containersDir: string;
-  /** One folder per project, shared by its apps. */
-  readonly storageDir: string;
   /** Null: the machine's rules cannot be set, so apps reach its services. */
   readonly firewall: Firewall | null;
-  /** Ends replicas that fill the disk; without it nothing does. */
-  readonly disk?: DiskWatch;
-  readonly placement: Placement;
   /** Null: images are only in the engine. */
   readonly registry: ImageRegistry | null;
   /** The OCI runtimes for containerRuntime. */
   readonly runtimes: Omit<ContainerRuntimes, "present">;
   readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** How often containers that are being stopped are looked at; the others are looked at after events of the engine. */
@@ -73,15 +61,11 @@ const rulesEveryMs = 10_000;
 const watching: RetryPolicy = { firstMs: 200, factor: 2, msMax: 5_000, jitter: 0.2, triesMax: untilStop };
 
 /** The Docker driver. `driver.ts` documents the methods. */
-export class DockerDriver implements Driver {
+export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   readonly name = "docker";
-  readonly instanceId: string;
   readonly capabilities: Capabilities;
-  readonly placement: Placement;
   readonly #options: DockerDriverOptions;
   readonly #networks: AppNetworks;
-  readonly #containers = new Map<ReplicaId, Container>();
-  readonly #starts = new Starts();
   readonly #outage: EngineOutage;
   readonly #loops: readonly Loop[];
   readonly #closing = new AbortController();
@@ -91,17 +75,15 @@ export class DockerDriver implements Driver {
   #sink: ReplicaSink | null = null;
 
   constructor(options: DockerDriverOptions) {
+    super(options);
     this.#options = options;
-    this.instanceId = options.instanceId;
-    this.placement = options.placement;
     this.#networks = new AppNetworks(options);
     this.#outage = new EngineOutage(options);
     this.#runtimes = { ...options.runtimes, present: options.engine.facts.runtimes };
     const runtimes = (): ContainerRuntimes => this.#runtimes;
     this.capabilities = {
       ...{ dockerfile: true, baseImage: true, aptPackages: true, condaPackages: true },
-      ...{ memoryLimit: true, cpuLimit: true, fileIsolation: true },
-      networkIsolation: options.firewall !== null,
+      ...{ memoryLimit: true, cpuLimit: true },
       egress:
         options.firewall === null
           ? {
@@ -113,9 +95,6 @@ export class DockerDriver implements Driver {
       keepsLines: false,
       get containerRuntimes() {
         return runtimes();
-      },
-      get compute() {
-        return options.placement.compute;
       },
     };
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
@@ -144,62 +123,23 @@ export class DockerDriver implements Driver {
     for (const loop of this.#loops) loop.start();
   }
 
-  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
-    return this.placement.capacity(...given);
-  }
-
   outage(): Outage | null {
     return this.#outage.now;
   }
 
-  async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
-    const { replicaId } = spec;
-    if (this.#containers.has(replicaId) && !this.#starts.has(replicaId)) return;
-    await this.#starts.run(spec, signal, async (either) => {
-      try {
-        await this.#start(spec, either);
-      } finally {
-        if (this.#containers.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
-      }
-    });
-  }
-
-  async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
-    await this.#starts.cancel(replicaId);
-    await this.#containers.get(replicaId)?.stop(options.graceMs);
-    this.placement.release(replicaId);
-  }
-
-  list(): Promise<readonly OwnedReplica[]> {
-    const established = [...this.#containers].filter(([replicaId]) => !this.#starts.has(replicaId));
-    return Promise.resolve(established.map(([, one]) => one.owned(this.instanceId)));
-  }
-
   async usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
-    const running = [...this.#containers].filter(([, one]) => !one.isEnded);
-    const ids = new Map(running.map(([replicaId, one]) => [replicaId, one.containerId]));
+    const ids = new Map(this.running.map(({ record, containerId }) => [record.replicaId, containerId]));
     return this.placement.withGpuUse(await measureContainers(this.#options.engine, ids));
-  }
-
-  async forget(replicaId: ReplicaId): Promise<void> {
-    const container = this.#containers.get(replicaId);
-    if (container === undefined || !container.isEnded || !(await container.deliver())) return;
-    await container.remove();
-    this.#containers.delete(replicaId);
-  }
-
-  collectStorage(...given: Parameters<Driver["collectStorage"]>): Promise<void> {
-    return collectStorage(this.#options, ...given);
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new Error("the driver was closed"));
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#watch;
-    await this.#starts.settled();
-    await Promise.all([...this.#containers.values()].map((container) => container.close()));
-    if (!this.#hasRunning()) await this.#removeTraces();
-    this.#containers.clear();
+    await this.starts.settled();
+    await Promise.all([...this.replicas.values()].map((container) => container.close()));
+    if (this.running.length === 0) await this.#removeTraces();
+    this.replicas.clear();
   }
 
   async #removeTraces(): Promise<void> {
@@ -210,15 +150,12 @@ export class DockerDriver implements Driver {
     });
   }
 
-  async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+  protected async startReplica(spec: ReplicaSpec, claim: PoolClaim, signal: AbortSignal): Promise<void> {
     if (spec.artifact.kind !== "docker") {
       throw new StartRefused(
         `The release was built by the ${spec.artifact.kind} driver and cannot run in a container: ${buildAgain}.`,
       );
     }
-    const refusal =
-      unlimitedRefusal(this.capabilities.egress, spec) ?? this.#options.disk?.startRefusal(spec.projectId) ?? null;
-    if (refusal !== null) throw new StartRefused(refusal);
     const { engine, log } = this.#options;
     const { replicaId } = spec;
     let container: Container | null = null;
@@ -228,13 +165,13 @@ export class DockerDriver implements Driver {
       const missing = whyNoRuntime(this.#runtimes, spec.containerRuntime);
       if (missing !== null) throw new StartRefused(missing);
       const artifact = dockerArtifact(spec.artifact);
-      const containerId = await withImage(() => this.#create(spec), { ...this.#options, artifact, signal });
+      const containerId = await withImage(() => this.#create(spec, claim), { ...this.#options, artifact, signal });
       const calls = engine.calls.getContainer(containerId);
       const record = recordInLabels((await calls.inspect()).Config.Labels);
       assert(record !== null, "a container of the platform has its labels");
       // Known before it runs, so that no event of the engine about it is missed.
       container = this.#containerOf(containerId, record, true);
-      this.#containers.set(replicaId, container);
+      this.replicas.set(replicaId, container);
       signal.throwIfAborted();
       await calls.start();
       signal.throwIfAborted();
@@ -242,21 +179,19 @@ export class DockerDriver implements Driver {
       // Its end is told already.
       if (container?.isEnded === true) return;
       if (container !== null) {
-        this.#containers.delete(replicaId);
+        this.replicas.delete(replicaId);
         await container.discard();
         await this.#remove(container.containerId);
       }
       if (isUnreachable(error)) void this.#outage.look();
-      if (signal.aborted) throw new StartRefused("The start was cancelled.");
-      if (!(error instanceof StartRefused)) log.warn({ err: error, replicaId }, "the engine did not start a container");
+      if (!(error instanceof StartRefused || signal.aborted))
+        log.warn({ err: error, replicaId }, "the engine did not start a container");
       throw startRefusal(error, spec);
     }
     await container.look();
   }
 
-  async #create(spec: ReplicaSpec): Promise<string> {
-    const claim = this.placement.hold(spec.replicaId, spec);
-    if (claim === null) throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
+  async #create(spec: ReplicaSpec, claim: PoolClaim): Promise<string> {
     const { engine, storageDir, instanceId, firewall } = this.#options;
     const storage = storageDirOf(spec, storageDir);
     makeOwnedFolder(storage, process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null);
@@ -313,17 +248,16 @@ export class DockerDriver implements Driver {
   async #adopt(): Promise<void> {
     for (const { Id, Labels, State } of await this.#listed()) {
       const record = recordInLabels(Labels);
-      if (record === null || this.#containers.has(record.replicaId)) continue;
+      if (record === null || this.replicas.has(record.replicaId)) continue;
       if (State === "created") await this.#remove(Id);
-      else this.#containers.set(record.replicaId, this.#containerOf(Id, record, false));
+      else this.replicas.set(record.replicaId, this.#containerOf(Id, record, false));
     }
     const { containersDir } = this.#options;
     for (const name of await readdir(containersDir)) {
-      if (!this.#containers.has(name as ReplicaId)) await rm(join(containersDir, name), { force: true });
+      if (!this.replicas.has(name as ReplicaId)) await rm(join(containersDir, name), { force: true });
     }
-    const running = [...this.#containers.values()].filter((container) => !container.isEnded);
-    for (const { record } of running) this.placement.keep(record.replicaId, record.claim);
-    await Promise.all(running.map((container) => container.takeIn()));
+    for (const { record } of this.running) this.placement.keep(record.replicaId, record.claim);
+    await Promise.all(this.running.map((container) => container.takeIn()));
   }
 
   #listed() {
@@ -343,14 +277,14 @@ export class DockerDriver implements Driver {
   }
 
   #lookAt({ action, containerId }: EngineEvent): void {
-    const container = this.#containers.values().find((one) => one.containerId === containerId);
+    const container = this.replicas.values().find((one) => one.containerId === containerId);
     if (container === undefined || container.isEnded) return;
     if (action === "kill") container.signalled();
     else void container.look();
   }
 
   async #lookAtStopping(): Promise<void> {
-    await Promise.all([...this.#containers.values()].filter((one) => one.isStopping).map((one) => one.look()));
+    await Promise.all([...this.replicas.values()].filter((one) => one.isStopping).map((one) => one.look()));
   }
 
   /** Looks at containers that run as far as the platform knows and not for the engine; removes what nobody uses. */
@@ -359,13 +293,11 @@ export class DockerDriver implements Driver {
     const all = await this.#listed();
     await this.#removeUnknown(all);
     const listed = new Set(all.filter(({ State }) => State === "running").map(({ Id }) => Id));
-    const running = [...this.#containers.values()].filter((container) => !container.isEnded);
-    await Promise.all(
-      running.filter(({ containerId }) => !listed.has(containerId)).map((container) => container.look()),
-    );
+    const missing = this.running.filter(({ containerId }) => !listed.has(containerId));
+    await Promise.all(missing.map((container) => container.look()));
     const used = [
       ...all.map(({ HostConfig }) => HostConfig.NetworkMode),
-      ...this.#starts.specs.map((spec) => this.#networks.nameOf(spec)),
+      ...this.starts.specs.map((spec) => this.#networks.nameOf(spec)),
     ];
     await this.#networks.removeIdle(new Set(used));
   }
@@ -374,7 +306,7 @@ export class DockerDriver implements Driver {
   async #removeUnknown(listed: readonly ContainerInfo[]): Promise<void> {
     const unknown = listed.filter(({ Labels }) => {
       const replicaId = Labels[labels.replica] as ReplicaId;
-      return !this.#containers.has(replicaId) && !this.#starts.has(replicaId);
+      return !this.replicas.has(replicaId) && !this.starts.has(replicaId);
     });
     for (const { Id } of unknown) await this.#remove(Id);
   }
@@ -383,13 +315,9 @@ export class DockerDriver implements Driver {
     this.#runtimes = { ...this.#runtimes, present: await runtimesOf(this.#options.engine) };
   }
 
-  #hasRunning(): boolean {
-    return [...this.#containers.values()].some((container) => !container.isEnded);
-  }
-
   async #keepFirewall(): Promise<void> {
     const { firewall, log } = this.#options;
-    if (firewall === null || !(this.#hasRunning() || firewall.buildBridge !== null)) return;
+    if (firewall === null || (this.running.length === 0 && firewall.buildBridge === null)) return;
     if (await keepFirewall(firewall)) return;
     log.warn("the rules of apps' networks were gone and are in force again");
   }

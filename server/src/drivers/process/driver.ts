@@ -6,56 +6,38 @@ import { join } from "node:path";
 import {
   StartRefused,
   type Capabilities,
-  type Capacity,
   type Driver,
-  type OwnedReplica,
   type ReplicaSink,
   type ReplicaSpec,
   type ReplicaUsage,
 } from "#drivers/driver.ts";
-import { unlimitedRefusal } from "#drivers/egress.ts";
-import type { Placement } from "#drivers/pools/placement.ts";
+import type { PoolClaim } from "#drivers/pools/pool.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
-import { removeGroup, type Controller } from "./cgroup.ts";
+import type { Controller } from "./cgroup.ts";
 import { noCgroups, removeLeftGroups, type Cgroups } from "./cgroup-detect.ts";
-import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
+import type { DiskWriter } from "#drivers/disk/disk-watch.ts";
 import { launch, type Launched, type LaunchContext } from "./launch.ts";
 import { PortPool } from "./port-pool.ts";
 import { ShellPool } from "./shell-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
-import {
-  giveUpStart,
-  readPid,
-  readRecord,
-  removeFolder,
-  removeReplica,
-  replicaPaths,
-  type ReplicaRecord,
-} from "./replica-files.ts";
+import { giveUpStart, readPid, readRecord, removeFolder, replicaPaths, type ReplicaRecord } from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
-import { Starts } from "#drivers/starts.ts";
-import { collectStorage } from "#drivers/storage.ts";
+import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
 import type { OwnNetwork } from "./network.ts";
 import { egressOf, ownNetwork, type Sandbox } from "./sandbox.ts";
 import { usageOf } from "./usage.ts";
 
-export type ProcessDriverOptions = Pick<
-  LaunchContext,
-  "instanceId" | "dataDir" | "replicasDir" | "storageDir" | "runtimeDir" | "sandbox"
-> & {
-  /** From `detectCgroups`; without them there are no limits. */
-  readonly cgroups?: Cgroups;
-  /** Ends replicas that fill the disk; without it nothing does. */
-  readonly disk?: DiskWatch;
-  readonly placement: Placement;
-  readonly clock: Clock;
-  readonly log: Log;
-};
+export type ProcessDriverOptions = ReplicaDriverOptions &
+  Pick<LaunchContext, "dataDir" | "replicasDir" | "runtimeDir" | "sandbox"> & {
+    /** From `detectCgroups`; without them there are no limits. */
+    readonly cgroups?: Cgroups;
+    readonly clock: Clock;
+  };
 
 /** How long replicas may run without their network rules after another program has flushed them. */
 const rulesEveryMs = 10_000;
@@ -63,26 +45,21 @@ const rulesEveryMs = 10_000;
 const replicaIdForm = /^[a-z0-9-]{1,60}$/;
 
 /** The process driver. `driver.ts` documents the methods. */
-export class ProcessDriver implements Driver {
+export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driver {
   readonly name = "process";
-  readonly instanceId: string;
   readonly capabilities: Capabilities;
-  readonly placement: Placement;
   readonly #options: ProcessDriverOptions;
   readonly #cgroups: Cgroups;
   readonly #network: OwnNetwork | null;
   readonly #shells: ShellPool;
   readonly #ports = new PortPool();
-  readonly #replicas = new Map<ReplicaId, ReplicaProcess>();
-  readonly #starts = new Starts();
   readonly #loop: Loop;
   readonly #networkLoop: Loop;
   #sink: ReplicaSink | null = null;
 
   constructor(options: ProcessDriverOptions) {
+    super(options);
     this.#options = options;
-    this.instanceId = options.instanceId;
-    this.placement = options.placement;
     this.#cgroups = options.cgroups ?? noCgroups;
     const { clock, log } = options;
     this.#network = ownNetwork(options.sandbox);
@@ -96,19 +73,14 @@ export class ProcessDriver implements Driver {
       condaPackages: false,
       memoryLimit: this.#holds("memory"),
       cpuLimit: this.#holds("cpu"),
-      fileIsolation: options.sandbox.kind === "namespaces",
-      networkIsolation: this.#network !== null,
       egress: egressOf(options.sandbox),
       keepsLines: true,
       containerRuntimes: null,
-      get compute() {
-        return options.placement.compute;
-      },
     };
     this.#loop = new Loop({
       ...{ name: "process driver", intervalMs: lookEveryMs, clock, log },
       turn: () => {
-        for (const replica of this.#replicas.values()) replica.look();
+        for (const replica of this.replicas.values()) replica.look();
         this.#shells.dropStale();
         return Promise.resolve();
       },
@@ -127,81 +99,36 @@ export class ProcessDriver implements Driver {
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
     await mkdir(join(dataDir, "sandbox"), { recursive: true });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
-    removeLeftGroups(this.#cgroups, (name) => this.#replicas.has(name as ReplicaId));
+    removeLeftGroups(this.#cgroups, (name) => this.replicas.has(name as ReplicaId));
     this.#loop.start();
     this.#networkLoop.start();
-  }
-
-  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
-    return this.placement.capacity(...given);
   }
 
   outage(): null {
     return null;
   }
 
-  async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
-    const { replicaId } = spec;
-    assert(replicaIdForm.test(replicaId), "a replica id has small letters, digits and hyphens");
-    if (this.#replicas.has(replicaId) && !this.#starts.has(replicaId)) return;
-    await this.#starts.run(spec, signal, async (either) => {
-      try {
-        await this.#start(spec, either);
-      } finally {
-        if (this.#replicas.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
-      }
-    });
-  }
-
-  async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
-    await this.#starts.cancel(replicaId);
-    await this.#replicas.get(replicaId)?.stop(options.graceMs);
-    this.placement.release(replicaId);
-  }
-
-  list(): Promise<readonly OwnedReplica[]> {
-    const established = [...this.#replicas].filter(([replicaId]) => !this.#starts.has(replicaId));
-    return Promise.resolve(established.map(([, replica]) => replica.owned(this.instanceId)));
-  }
-
   usage(): Promise<ReadonlyMap<ReplicaId, ReplicaUsage>> {
-    const alive = [...this.#replicas].filter(([, replica]) => !replica.isEnded);
-    const pids = new Map(alive.flatMap(([id, { pid }]) => (pid === null ? [] : [[id, pid]])));
+    const pids = new Map(this.running.flatMap(({ record, pid }) => (pid === null ? [] : [[record.replicaId, pid]])));
     return Promise.resolve(this.placement.withGpuUse(usageOf(pids, { hasNetwork: this.#network !== null })));
-  }
-
-  async forget(replicaId: ReplicaId): Promise<void> {
-    const replica = this.#replicas.get(replicaId);
-    if (replica === undefined || !replica.isEnded || !(await replica.deliver())) return;
-    removeGroup(replica.record.cgroup ?? []);
-    await removeReplica(this.#pathsOf(replicaId));
-    this.#replicas.delete(replicaId);
-  }
-
-  collectStorage(...given: Parameters<Driver["collectStorage"]>): Promise<void> {
-    return collectStorage(this.#options, ...given);
   }
 
   async close(): Promise<void> {
     await this.#loop.stop();
     await this.#networkLoop.stop();
-    await this.#starts.settled();
-    await Promise.all([...this.#replicas.values()].map((replica) => replica.close()));
+    await this.starts.settled();
+    await Promise.all([...this.replicas.values()].map((replica) => replica.close()));
     await this.#shells.close();
     const network = this.#network;
-    if (network !== null && !this.#hasReplicas()) await removeFirewall(network);
-    this.#replicas.clear();
+    if (network !== null && this.running.length === 0) await removeFirewall(network);
+    this.replicas.clear();
   }
 
   async #keepFirewall(): Promise<void> {
     const network = this.#network;
-    const isUsed = this.#hasReplicas() || !this.#shells.isEmpty;
+    const isUsed = this.running.length > 0 || !this.#shells.isEmpty;
     if (network === null || !isUsed || (await keepFirewall(network))) return;
     this.#options.log.warn("the rules of replicas' networks were gone and are in force again");
-  }
-
-  #hasReplicas(): boolean {
-    return [...this.#replicas.values()].some((replica) => !replica.isEnded);
   }
 
   #context() {
@@ -216,13 +143,9 @@ export class ProcessDriver implements Driver {
     return replicaPaths(join(this.#options.replicasDir, replicaId));
   }
 
-  async #start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
-    if (signal.aborted) throw cancelled();
-    const refusal =
-      unlimitedRefusal(this.capabilities.egress, spec) ?? this.#options.disk?.startRefusal(spec.projectId) ?? null;
-    if (refusal !== null) throw new StartRefused(refusal);
-    const claim = this.placement.hold(spec.replicaId, spec);
-    if (claim === null) throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
+  protected async startReplica(spec: ReplicaSpec, claim: PoolClaim, signal: AbortSignal): Promise<void> {
+    assert(replicaIdForm.test(spec.replicaId), "a replica id has small letters, digits and hyphens");
+    signal.throwIfAborted();
     const launched = await launch(spec, {
       ...{ ...this.#context(), claim },
       ports: this.#ports,
@@ -230,8 +153,7 @@ export class ProcessDriver implements Driver {
       cgroups: this.#cgroups,
       signal,
     }).catch((error: unknown) => {
-      if (signal.aborted) throw cancelled();
-      if (error instanceof StartRefused) throw error;
+      if (signal.aborted || error instanceof StartRefused) throw error;
       // The app's owner sees only the code of an error of the machine (a full disk, a copy that timed out).
       const code = (error as NodeJS.ErrnoException).code ?? "unknown";
       throw new StartRefused(`The replica's folder could not be created on the machine that runs it (${code}).`, {
@@ -239,7 +161,7 @@ export class ProcessDriver implements Driver {
       });
     });
     const replica = this.#replicaOf(launched);
-    this.#replicas.set(spec.replicaId, replica);
+    this.replicas.set(spec.replicaId, replica);
     const onAbort = (): void => replica.kill();
     signal.addEventListener("abort", onAbort, { once: true });
     try {
@@ -249,9 +171,8 @@ export class ProcessDriver implements Driver {
     } catch (error) {
       await replica.stop(0);
       await replica.deliver();
-      this.#replicas.delete(spec.replicaId);
-      await removeReplica(launched.paths);
-      if (signal.aborted) throw cancelled();
+      this.replicas.delete(spec.replicaId);
+      await replica.remove();
       throw new StartRefused(`The replica could not be started: ${(error as Error).message}.`, { cause: error });
     } finally {
       signal.removeEventListener("abort", onAbort);
@@ -292,7 +213,7 @@ export class ProcessDriver implements Driver {
       return;
     }
     const replica = this.#replicaOf({ child: null, paths, record });
-    this.#replicas.set(record.replicaId, replica);
+    this.replicas.set(record.replicaId, replica);
     if (!replica.isEnded) this.placement.keep(record.replicaId, record.claim);
     if (isOnMachine(record) && !replica.isEnded) this.#ports.keep(record.port);
     await replica.watch();
@@ -328,8 +249,4 @@ function writerOf(replica: ReplicaProcess, dir: string): DiskWriter {
     pid: () => replica.pid,
     end: (reason) => replica.endFor(reason),
   };
-}
-
-function cancelled(): StartRefused {
-  return new StartRefused("The start was cancelled.");
 }

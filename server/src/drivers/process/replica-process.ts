@@ -13,6 +13,7 @@ import { writeIfFits } from "#drivers/json-file.ts";
 import {
   readEnded,
   removeFolder,
+  removeReplica,
   writtenFolders,
   readPid,
   readReport,
@@ -117,8 +118,7 @@ export class ReplicaProcess {
     const unseen = this.#options.child === null && !this.#wasAlive ? { isUnseen: true as const } : {};
     const ran = this.#identity === null || state === "exited" ? undefined : ranMs(this.#identity, this.#options.record);
     const time = ran === undefined ? {} : { ranMs: ran };
-    const what = { address: this.#address, reason };
-    return { replicaId, instanceId, appId, releaseId, state, ...unseen, ...time, ...what };
+    return { replicaId, instanceId, appId, releaseId, state, address: this.#address, reason, ...unseen, ...time };
   }
 
   /** Starts checking. Accepts the current state of an adopted replica without emitting events. */
@@ -172,9 +172,7 @@ export class ReplicaProcess {
     this.#isNudged = true;
     this.#turn ??= this.#turns()
       .catch((error: unknown) => this.#options.onFault(error))
-      .finally(() => {
-        this.#turn = null;
-      });
+      .finally(() => (this.#turn = null));
     this.#log.look();
   }
 
@@ -212,6 +210,13 @@ export class ReplicaProcess {
   /** Its first process; null until that has started. */
   get pid(): number | null {
     return this.#identity?.pid ?? null;
+  }
+
+  /** Removes its files, once it has exited. */
+  async remove(): Promise<void> {
+    const { paths, record } = this.#options;
+    removeGroup(record.cgroup ?? []);
+    await removeReplica(paths);
   }
 
   /** Stops checking; the replica keeps running. */
@@ -288,11 +293,8 @@ export class ReplicaProcess {
   /** Only once: the signal goes to the app itself, its shell's only child. */
   #terminate(): void {
     if (this.#isTerminated) return;
-    if (!this.#isRunning || this.#identity === null) {
-      // The app has not started yet.
-      this.#killNow();
-      return;
-    }
+    // The app has not started yet.
+    if (!this.#isRunning || this.#identity === null) return this.#killNow();
     const app = firstChild(this.#identity.pid);
     if (app !== null) this.#isTerminated = signal(app, "SIGTERM");
     else if (this.#identity.startTicks === null) this.#isTerminated = signal(-this.#identity.group, "SIGTERM");

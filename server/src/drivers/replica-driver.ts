@@ -1,0 +1,107 @@
+// What the drivers of this machine do alike with a replica, be it a process or a container: one start of it at a time, its claim,
+// and its state by id.
+import type { ReplicaId } from "#lib/ids.ts";
+import type { Log } from "#lib/log.ts";
+import type { DiskWatch } from "./disk/disk-watch.ts";
+import { StartRefused, type Capabilities, type Capacity, type Driver, type OwnedReplica } from "./driver.ts";
+import type { ReplicaSpec } from "./driver.ts";
+import { unlimitedRefusal } from "./egress.ts";
+import type { Placement } from "./pools/placement.ts";
+import type { PoolClaim } from "./pools/pool.ts";
+import { Starts } from "./starts.ts";
+import { collectStorage } from "./storage.ts";
+
+/** A replica that the driver runs, or that has exited and is not forgotten. */
+export interface HeldReplica {
+  readonly isEnded: boolean;
+  /** Its known state, without a check. */
+  owned(instanceId: string): OwnedReplica;
+  /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
+  stop(graceMs: number): Promise<void>;
+  /** Resolves when all output of an exited replica is delivered; false: it was closed before. */
+  deliver(): Promise<boolean>;
+  /** Removes what is left of an exited replica. */
+  remove(): Promise<void>;
+}
+
+export type ReplicaDriverOptions = {
+  readonly instanceId: string;
+  /** One folder per project, shared by its apps. */
+  readonly storageDir: string;
+  /** Ends replicas that fill the disk; without it nothing does. */
+  readonly disk?: DiskWatch;
+  readonly placement: Placement;
+  readonly log: Log;
+};
+
+/** The common part of the drivers. `driver.ts` documents the methods. */
+export abstract class ReplicaDriver<Replica extends HeldReplica> {
+  readonly instanceId: string;
+  readonly placement: Placement;
+  abstract readonly capabilities: Capabilities;
+  protected readonly replicas = new Map<ReplicaId, Replica>();
+  protected readonly starts = new Starts();
+  readonly #options: ReplicaDriverOptions;
+
+  constructor(options: ReplicaDriverOptions) {
+    this.instanceId = options.instanceId;
+    this.placement = options.placement;
+    this.#options = options;
+  }
+
+  /** Adds the replica to `replicas`, or rejects as `Driver.start` does. Unless it runs then, its claim is given back. */
+  protected abstract startReplica(spec: ReplicaSpec, claim: PoolClaim, signal: AbortSignal): Promise<void>;
+
+  protected get running(): Replica[] {
+    return [...this.replicas.values()].filter((replica) => !replica.isEnded);
+  }
+
+  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
+    return this.placement.capacity(...given);
+  }
+
+  async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
+    const { replicaId } = spec;
+    if (this.replicas.has(replicaId) && !this.starts.has(replicaId)) return;
+    await this.starts.run(spec, signal, async (either) => {
+      try {
+        await this.startReplica(spec, this.#claimFor(spec), either);
+      } catch (error) {
+        throw either.aborted ? new StartRefused("The start was cancelled.", { cause: error }) : error;
+      } finally {
+        if (this.replicas.get(replicaId)?.isEnded !== false) this.placement.release(replicaId);
+      }
+    });
+  }
+
+  async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
+    await this.starts.cancel(replicaId);
+    await this.replicas.get(replicaId)?.stop(options.graceMs);
+    this.placement.release(replicaId);
+  }
+
+  list(): Promise<readonly OwnedReplica[]> {
+    const established = [...this.replicas].filter(([replicaId]) => !this.starts.has(replicaId));
+    return Promise.resolve(established.map(([, replica]) => replica.owned(this.instanceId)));
+  }
+
+  async forget(replicaId: ReplicaId): Promise<void> {
+    const replica = this.replicas.get(replicaId);
+    if (replica === undefined || !replica.isEnded || !(await replica.deliver())) return;
+    await replica.remove();
+    this.replicas.delete(replicaId);
+  }
+
+  collectStorage(...given: Parameters<Driver["collectStorage"]>): Promise<void> {
+    return collectStorage(this.#options, ...given);
+  }
+
+  #claimFor(spec: ReplicaSpec): PoolClaim {
+    const { disk } = this.#options;
+    const refusal = unlimitedRefusal(this.capabilities.egress, spec) ?? disk?.startRefusal(spec.projectId) ?? null;
+    if (refusal !== null) throw new StartRefused(refusal);
+    const claim = this.placement.hold(spec.replicaId, spec);
+    if (claim === null) throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
+    return claim;
+  }
+}
