@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Permission } from "@slipway/contract/words.ts";
 import { settingTable } from "#config-table.ts";
-import { roleAllows } from "#accounts/permissions.ts";
+import { permissionsOf } from "#accounts/permissions.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { shownForm } from "./support/guide.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
@@ -168,9 +168,9 @@ test("the guide's table of roles says what roles may do", async () => {
   for (const [role, words, permissions] of promises) {
     assert.ok(own[role].includes(words), `${role}: ${words}`);
     for (const permission of permissions) {
-      assert.ok(roleAllows(role, permission), `${role} may ${permission}`);
+      assert.ok(permissionsOf(role).has(permission), `${role} may ${permission}`);
       if (role in lower)
-        assert.ok(!roleAllows(lower[role as keyof typeof lower], permission), `only ${role} may ${permission}`);
+        assert.ok(!permissionsOf(lower[role as keyof typeof lower]).has(permission), `only ${role} may ${permission}`);
     }
   }
 });

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Insertable, Selectable } from "kysely";
 import type { Role } from "@slipway/contract/words.ts";
-import type { Db } from "#store/database.ts";
+import { insertNew, type Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { ProjectId } from "#lib/ids.ts";
 
@@ -29,9 +29,9 @@ export async function roleIn(
   return row?.role as Role | undefined;
 }
 
-/** Adds a person; fails when the address is taken. */
-export async function insertPerson(tx: Db, row: Insertable<Tables["people"]>): Promise<void> {
-  await tx.insertInto("people").values(row).execute();
+/** Adds a person; false when somebody has the address. */
+export function insertPerson(tx: Db, row: Insertable<Tables["people"]>): Promise<boolean> {
+  return insertNew(tx, "people", row);
 }
 
 /** Lets a person sign in with a password; fails when they already have one. */

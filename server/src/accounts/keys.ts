@@ -56,7 +56,7 @@ export class SigningKeys {
     this.#rows = new Map(rows.map((one) => [one.id, one]));
     this.#public = new Map(rows.map((row) => [row.id, publicHalf(row.id, this.#openPrivate(row))]));
     this.#withdrawn = new Map(
-      withdrawn.map(({ id, sealed }) => [id, createPublicKey(this.#openWithdrawn(id, sealed))]),
+      withdrawn.map(({ id, sealed }) => [id, createPublicKey(this.#open(sealed, withdrawnKeyContext(id)))]),
     );
     const row = rows.find((candidate) => candidate.retired_at === null);
     this.#current = row === undefined ? undefined : { id: row.id, privateKey: this.#openPrivate(row) };
@@ -122,18 +122,10 @@ export class SigningKeys {
   }
 
   #openPrivate(row: SigningKeyRow): KeyObject {
-    return createPrivateKey(this.#open(row));
+    return createPrivateKey(this.#open(row.private_key_sealed, signingKeyContext(row.id)));
   }
 
-  #open(row: SigningKeyRow): string {
-    return this.#openSealed(row.private_key_sealed, signingKeyContext(row.id));
-  }
-
-  #openWithdrawn(id: string, sealed: string): string {
-    return this.#openSealed(sealed, withdrawnKeyContext(id));
-  }
-
-  #openSealed(sealed: string, context: string): string {
+  #open(sealed: string, context: string): string {
     try {
       return this.#sealer.open(sealed, context).reveal();
     } catch (error) {

@@ -44,11 +44,6 @@ const rolePermissions: Readonly<Record<Role, ReadonlySet<Permission>>> = {
 
 const inferencePermissions: ReadonlySet<Permission> = new Set<Permission>(["apps.call"]);
 
-/** True when the role gives the permission. */
-export function roleAllows(role: Role, permission: Permission): boolean {
-  return rolePermissions[role].has(permission);
-}
-
 /** All permissions of a role. */
 export function permissionsOf(role: Role): ReadonlySet<Permission> {
   return rolePermissions[role];
@@ -73,7 +68,7 @@ export function allows(caller: Bearer, permission: Permission, projectId: string
   if (caller.kind === "inference") return inferencePermissions.has(permission);
   if (caller.kind === "service_account" && caller.permissions !== null) return caller.permissions.has(permission);
   const role = caller.kind === "person" ? caller.roles.get(projectId) : caller.role;
-  return role !== undefined && role !== null && roleAllows(role, permission);
+  return role !== undefined && role !== null && rolePermissions[role].has(permission);
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Secret } from "#lib/secret.ts";
 import { record, type By } from "#audit/record.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { insertPassword, insertPerson, personByEmail } from "./account-store.ts";
+import { insertPassword, insertPerson } from "./account-store.ts";
 import { hashPassword } from "./passwords.ts";
 import * as store from "./project-store.ts";
 import { checkedName } from "./tokens.ts";
@@ -81,9 +81,9 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
 /** Creates a person; returns the id. Throws `Fault` when the address is taken. */
 export async function createPerson(tx: Db, person: { email: string; name: string; password: Secret }): Promise<string> {
   const email = person.email.toLowerCase();
-  if ((await personByEmail(tx, email)) !== undefined) throw new Fault("conflict", `email ${email} is taken.`);
   const id = randomUUID();
-  await insertPerson(tx, { id, email, name: person.name });
+  const isNew = await insertPerson(tx, { id, email, name: person.name });
+  if (!isNew) throw new Fault("conflict", `email ${email} is taken.`);
   await insertPassword(tx, { personId: id, passwordHash: await hashPassword(person.password.reveal()) });
   return id;
 }

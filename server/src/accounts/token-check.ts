@@ -129,7 +129,7 @@ export class TokenCheck {
       const found = claims === null ? null : await this.#find(claims);
       // A token was revoked meanwhile, maybe this one.
       if (changes !== this.#changes) continue;
-      if (found === null) return this.#refuse(token, claims === null ? null : claimedId(claims));
+      if (found === null) return this.#refuse(token, claims === null ? null : idOf(claims));
       this.#known.set(token, found);
       this.#seen.set(token, found);
       return found.caller;
@@ -175,10 +175,6 @@ function isPerson(caller: Caller): boolean {
   return caller.kind === "person";
 }
 
-function idOf(caller: Caller): string {
-  return caller.kind === "person" ? caller.personId : caller.tokenId;
-}
-
-function claimedId(claims: Claims): string {
-  return claims.kind === "person" ? claims.personId : claims.tokenId;
+function idOf(named: Caller | Claims): string {
+  return named.kind === "person" ? named.personId : named.tokenId;
 }

@@ -1,4 +1,4 @@
-// Rows of invitations, and of the people that come by them.
+// Rows of invitations: adds, finds, lists and removes them. Called by the use cases of invitations.
 import type { Insertable, Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import { insertNew, type Db, type Tx } from "#store/database.ts";

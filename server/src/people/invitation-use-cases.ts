@@ -5,7 +5,7 @@ import type { z } from "zod";
 import type { acceptedInvitation, openInvitation } from "@slipway/contract/project-answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { Role } from "@slipway/contract/words.ts";
-import { insertPassword } from "#accounts/account-store.ts";
+import { insertPassword, insertPerson } from "#accounts/account-store.ts";
 import { actorOf, type Caller } from "#accounts/caller.ts";
 import { hashPassword } from "#accounts/passwords.ts";
 import { insertMember, lockProject, tryLockProject } from "#accounts/project-store.ts";
@@ -190,7 +190,7 @@ async function addAccount(
   tx: Tx,
   { id, name, email, passwordHash }: Accepting & { email: string; passwordHash: string },
 ): Promise<void> {
-  if (!(await store.addPerson(tx, { id, email, name }))) {
+  if (!(await insertPerson(tx, { id, email, name }))) {
     throw new Fault("conflict", `An account for ${email} was created a moment ago; sign in with it to accept.`);
   }
   await insertPassword(tx, { personId: id, passwordHash });

@@ -1,7 +1,7 @@
 // Becoming a person without an invitation, where the operator allows it: whoever shows by a mailed link that an address is
 // theirs. Whether it is known already is told to nobody: its owner is mailed a link either way.
 import { randomUUID } from "node:crypto";
-import { insertPerson, personByEmail } from "#accounts/account-store.ts";
+import { insertPerson } from "#accounts/account-store.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { networkOf } from "#lib/client-address.ts";
@@ -40,8 +40,6 @@ export class SignUp {
   async #make({ email, name, by }: SignUpWish): Promise<void> {
     const { db, limits: counts } = this.#parts;
     if ((await counts.isTaken(limits.signUpAddress, networkOf(by.request?.address ?? ""))) !== null) return;
-    await db.transaction().execute(async (tx) => {
-      if ((await personByEmail(tx, email)) === undefined) await insertPerson(tx, { id: randomUUID(), email, name });
-    });
+    await insertPerson(db, { id: randomUUID(), email, name });
   }
 }
