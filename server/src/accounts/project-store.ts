@@ -3,7 +3,7 @@
 import { sql, type Insertable, type SelectQueryBuilder, type Selectable } from "kysely";
 import { noSuchProject } from "#lib/fault.ts";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { countRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type ProjectRow = Selectable<Tables["projects"]>;
@@ -81,8 +81,7 @@ export async function markDeleted(tx: Tx, id: ProjectId, at: Date): Promise<void
 /** In how many projects the person is an owner. */
 export async function countOwned(tx: Db, personId: string): Promise<number> {
   const rows = tx.selectFrom("members").where("person_id", "=", personId).where("role", "=", "owner");
-  const { count } = await rows.select((row) => row.fn.countAll<string>().as("count")).executeTakeFirstOrThrow();
-  return Number(count);
+  return await countRows(rows);
 }
 
 /** Ends all memberships of the project; returns the ids of their people. */

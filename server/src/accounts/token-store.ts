@@ -74,7 +74,7 @@ export async function countActiveAccounts(
     .where(({ eb }) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
     .$if(except !== undefined, (query_) => query_.where("account_id", "<>", except as TokenId))
     .executeTakeFirstOrThrow();
-  return Number(row.count);
+  return row.count;
 }
 
 /**

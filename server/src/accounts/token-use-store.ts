@@ -1,7 +1,7 @@
 // Rows of token uses: when, and from which addresses.
 import { sql } from "kysely";
 import type { TokenId } from "#lib/ids.ts";
-import type { Db } from "#store/database.ts";
+import { countRows, type Db } from "#store/database.ts";
 
 /** Writes the last use of many tokens in one statement; keeps a later use from another platform. */
 export async function markUsed(
@@ -66,22 +66,15 @@ export async function addAddresses(
 ): Promise<string[]> {
   const { accountId, addresses, at, max, unusedSince } = wanted;
   await tx.selectFrom("tokens").select("id").where("id", "=", accountId).forUpdate().execute();
-  const count = async (): Promise<number> => {
-    const { known } = await tx
-      .selectFrom("token_addresses")
-      .select(({ fn }) => fn.countAll<number>().as("known"))
-      .where("account_id", "=", accountId)
-      .executeTakeFirstOrThrow();
-    return Number(known);
-  };
-  let room = max - (await count());
+  const known = tx.selectFrom("token_addresses").where("account_id", "=", accountId);
+  let room = max - (await countRows(known));
   if (room < addresses.length) {
     await tx
       .deleteFrom("token_addresses")
       .where("account_id", "=", accountId)
       .where("last_used_at", "<", unusedSince)
       .execute();
-    room = max - (await count());
+    room = max - (await countRows(known));
   }
   if (room <= 0) return [];
   const rows = await tx

@@ -1,6 +1,6 @@
 // Rows of device logins. Times are the platform's, handed in; the states are those of the migration's check.
 import type { Insertable, Selectable } from "kysely";
-import { insertNew, type Db, type Tx } from "#store/database.ts";
+import { countRows, insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type DeviceLoginRow = Selectable<Tables["device_logins"]>;
@@ -13,11 +13,7 @@ export async function insertDeviceLogin(db: Db, row: Insertable<Tables["device_l
 /** How many logins have not ended, counted up to `max`. */
 export async function countOpenLogins(db: Db, { nowAt, max }: { nowAt: Date; max: number }): Promise<number> {
   const some = db.selectFrom("device_logins").select("id").where("expires_at", ">", nowAt).limit(max).as("some");
-  const { count } = await db
-    .selectFrom(some)
-    .select((is) => is.fn.countAll<string>().as("count"))
-    .executeTakeFirstOrThrow();
-  return Number(count);
+  return await countRows(db.selectFrom(some));
 }
 
 /** Removes up to `max` logins that ended before this instant; rows that others remove just now are left to them. */

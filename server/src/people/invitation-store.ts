@@ -1,7 +1,7 @@
 // Rows of invitations: adds, finds, lists and removes them. Called by the use cases of invitations.
 import type { Insertable, Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import { insertNew, type Db, type Tx } from "#store/database.ts";
+import { countRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type InvitationRow = Selectable<Tables["invitations"]>;
@@ -49,9 +49,7 @@ export function listInvitations(
 /** How many invitations of a locked project there are once those that have expired are removed. */
 export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): Promise<number> {
   await tx.deleteFrom("invitations").where("project_id", "=", projectId).where("expires_at", "<=", now).execute();
-  const rows = tx.selectFrom("invitations").where("project_id", "=", projectId);
-  const { count } = await rows.select((row) => row.fn.countAll<string>().as("count")).executeTakeFirstOrThrow();
-  return Number(count);
+  return await countRows(tx.selectFrom("invitations").where("project_id", "=", projectId));
 }
 
 /** Adds an invitation in place of the one of the same address to the same project. */
@@ -72,9 +70,4 @@ export async function putInvitation(tx: Tx, row: Insertable<Tables["invitations"
 export async function deleteInvitation(tx: Tx, row: Pick<InvitationRow, "id" | "secret_hash">): Promise<boolean> {
   const rows = tx.deleteFrom("invitations").where("id", "=", row.id).where("secret_hash", "=", row.secret_hash);
   return (await rows.returning("id").executeTakeFirst()) !== undefined;
-}
-
-/** Adds a person; false when somebody has the address. */
-export async function addPerson(tx: Tx, row: Insertable<Tables["people"]>): Promise<boolean> {
-  return await insertNew(tx, "people", row);
 }

@@ -30,12 +30,12 @@ export function memberByEmail(db: Db, projectId: ProjectId, email: string): Prom
 export async function countMembers(tx: Tx, projectId: ProjectId): Promise<{ all: number; owners: number }> {
   const rows = await tx
     .selectFrom("members")
-    .select((row) => ["role", row.fn.countAll<string>().as("count")])
+    .select((row) => ["role", row.fn.countAll<number>().as("count")])
     .where("project_id", "=", projectId)
     .groupBy("role")
     .execute();
-  const owners = Number(rows.find((row) => row.role === "owner")?.count ?? 0);
-  return { all: rows.reduce((sum, row) => sum + Number(row.count), 0), owners };
+  const owners = rows.find((row) => row.role === "owner")?.count ?? 0;
+  return { all: rows.reduce((sum, row) => sum + row.count, 0), owners };
 }
 
 /** Gives a member of a locked project another role. */

@@ -7,7 +7,7 @@ import type { Artifact } from "#drivers/driver.ts";
 import { never } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
-import type { Db } from "#store/database.ts";
+import { countRows, type Db } from "#store/database.ts";
 import type {
   AliveRow,
   Backend,
@@ -126,13 +126,10 @@ export class ReplicaStore implements ReplicaRows {
 
   /** No locks. */
   async countOthers({ instanceId, name }: Backend): Promise<number> {
-    const { count } = await this.#db
-      .selectFrom("replicas")
-      .select((row) => row.fn.countAll<number>().as("count"))
-      .where("stopped_at", "is", null)
-      .where((row) => row.or([row("instance_id", "<>", instanceId), row("driver", "<>", name)]))
-      .executeTakeFirstOrThrow();
-    return count;
+    const running = this.#db.selectFrom("replicas").where("stopped_at", "is", null);
+    return await countRows(
+      running.where((row) => row.or([row("instance_id", "<>", instanceId), row("driver", "<>", name)])),
+    );
   }
 
   /** All rows. No locks. */

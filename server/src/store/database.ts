@@ -1,7 +1,7 @@
 // Connections to PostgreSQL and typed queries on them. `store/tables.ts` has the types, one `*-store.ts` per area the queries.
 // Every statement and every wait for a connection or a lock has a deadline; no statement may change append-only data. In
 // statements `clock_timestamp()` is the platform's time (database-time.ts); `now()` and column defaults are the server's.
-import { Kysely, sql, type Transaction, type InsertObject } from "kysely";
+import { Kysely, sql, type InsertObject, type SelectQueryBuilder, type Transaction } from "kysely";
 import { Client, Pool, types, type ClientBase, type ClientConfig } from "pg";
 import { assert, must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
@@ -176,6 +176,14 @@ function placeOf(config: ClientConfig): string {
 }
 
 type Statement<Result> = (text: TemplateStringsArray, ...values: unknown[]) => Promise<Result>;
+
+/** How many rows the query finds. */
+export async function countRows<Known, From extends keyof Known>(
+  rows: SelectQueryBuilder<Known, From, unknown>,
+): Promise<number> {
+  const counted = rows.select((row) => row.fn.countAll<number>().as("count")).$castTo<{ readonly count: number }>();
+  return (await counted.executeTakeFirstOrThrow()).count;
+}
 
 /** Inserts the row unless one is in its way, waiting for one that is not committed; true when it was inserted. */
 export async function insertNew<Name extends keyof Tables>(

@@ -1,7 +1,7 @@
 // Queries for the plans of projects, and how much of their limits they use.
 import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { countRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type PlannedProject = Pick<Selectable<Tables["projects"]>, "id" | "name" | "plan" | "created_at">;
@@ -41,26 +41,21 @@ export async function listPlanned(
 
 /** How many apps the project has. No locks. */
 export async function countApps(db: Db, projectId: ProjectId): Promise<number> {
-  const row = await db
-    .selectFrom("apps")
-    .select((one) => one.fn.countAll<string>().as("count"))
-    .where("project_id", "=", projectId)
-    .where("deleting_at", "is", null)
-    .executeTakeFirstOrThrow();
-  return Number(row.count);
+  const apps = db.selectFrom("apps").where("project_id", "=", projectId).where("deleting_at", "is", null);
+  return await countRows(apps);
 }
 
 /** The project's current usage; counts replicas that start or serve. No locks. */
 export async function planUsageOf(db: Db, projectId: ProjectId): Promise<PlanUsage> {
   const row = await db
     .selectFrom("replicas")
-    .select((one) => one.fn.countAll<string>().as("replicas"))
-    .select((one) => one.fn.coalesce(one.fn.sum<string>("gpu_count"), sql<string>`0`).as("gpus"))
+    .select((one) => one.fn.countAll<number>().as("replicas"))
+    .select((one) => one.fn.coalesce(one.fn.sum<number>("gpu_count"), sql<number>`0`).as("gpus"))
     .where("project_id", "=", projectId)
     .where("stopped_at", "is", null)
     .where("state", "in", ["starting", "ready"])
     .executeTakeFirstOrThrow();
-  return { apps: await countApps(db, projectId), replicas: Number(row.replicas), gpus: Number(row.gpus) };
+  return { apps: await countApps(db, projectId), ...row };
 }
 
 /** Names of plans in use, with the number of their projects. No locks. */
@@ -68,12 +63,12 @@ export async function plansInUse(db: Db): Promise<ReadonlyMap<string, number>> {
   const rows = await db
     .selectFrom("projects")
     .select("plan")
-    .select((one) => one.fn.countAll<string>().as("count"))
+    .select((one) => one.fn.countAll<number>().as("count"))
     .where("plan", "is not", null)
     .where("deleted_at", "is", null)
     .groupBy("plan")
     .execute();
-  return new Map(rows.map(({ plan, count }) => [plan ?? "", Number(count)]));
+  return new Map(rows.map(({ plan, count }) => [plan ?? "", count]));
 }
 
 /** Projects that differ from the default: an own plan, or a budget stop in `period`. Null: all projects. No locks. */
