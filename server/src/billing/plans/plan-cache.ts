@@ -2,7 +2,7 @@
 // every call. Loaded at the start, and reloaded whenever a process changes a plan or a budget. A stop ends automatically
 // with its month.
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
+import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { boundsOf, periodOf } from "#billing/period.ts";
@@ -22,7 +22,8 @@ type Listener = (projectId: ProjectId | null) => void;
 
 type Entry = { readonly plan: ProjectPlan; readonly stops: readonly BudgetStop[] };
 
-const reading: RetryPolicy = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.2, triesMax: untilStop };
+/** What could not be read is tried again after this time; without anything to read a turn does nothing. */
+const againMs = 1_000;
 
 /** `start()` once before use; `stop()` stops listening. */
 export class PlanCache {
@@ -31,12 +32,13 @@ export class PlanCache {
   #entries = new Map<ProjectId, Entry>();
   readonly #listeners = new Set<Listener>();
   readonly #pending = { everything: false, projectIds: new Set<ProjectId>() };
-  readonly #stopping = new AbortController();
+  readonly #loop: Loop;
   #unlisten: () => void = () => undefined;
-  #working: Promise<void> | undefined;
 
   constructor(options: PlanCacheOptions) {
+    const { clock, log } = options;
     this.#options = options;
+    this.#loop = new Loop({ name: "plans", intervalMs: againMs, turn: () => this.#readPending(), clock, log });
   }
 
   planOf(projectId: ProjectId): ProjectPlan {
@@ -66,50 +68,30 @@ export class PlanCache {
   /** Starts listening, and resolves when everything is loaded. Rejects when the database does not answer. */
   async start(): Promise<void> {
     this.#unlisten = this.#options.notifications.listen("plans", (payload) => this.#lookAgain(payload));
-    this.#working = this.#read(null).finally(() => {
-      this.#working = undefined;
-    });
-    await this.#working;
-    this.#go();
+    await this.#read(null);
+    this.#loop.start();
   }
 
   async stop(): Promise<void> {
     this.#unlisten();
-    this.#stopping.abort(new Error("the book of plans is stopping"));
-    await this.#working;
+    await this.#loop.stop();
   }
 
   #lookAgain(payload: string | null): void {
     if (payload === null) this.#pending.everything = true;
     else this.#pending.projectIds.add(payload as ProjectId);
-    this.#go();
+    this.#loop.nudge();
   }
 
-  #go(): void {
-    this.#working ??= this.#work().finally(() => {
-      this.#working = undefined;
-    });
-  }
-
-  /** One read at a time, so that an older one cannot overwrite a newer result. */
-  async #work(): Promise<void> {
-    const { clock, log } = this.#options;
-    const { signal } = this.#stopping;
-    const onFailure = (error: unknown, attempt: number): void =>
-      log.warn({ err: error, attempt }, "plans and budgets could not be read; trying again");
-    while ((await retry({ ...reading, clock, signal, onFailure }, () => this.#readPending())) === true);
-  }
-
-  /** False when nothing was pending. */
-  async #readPending(): Promise<boolean> {
+  /** Turns do not overlap, so that an older read cannot overwrite a newer result. */
+  async #readPending(): Promise<void> {
     const { everything, projectIds } = this.#pending;
-    if (!everything && projectIds.size === 0) return false;
+    if (!everything && projectIds.size === 0) return;
     const wanted = everything ? null : [...projectIds];
     this.#pending.everything = false;
     projectIds.clear();
     try {
       await this.#read(wanted);
-      return true;
     } catch (error) {
       this.#pending.everything = true;
       throw error;
