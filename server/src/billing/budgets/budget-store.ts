@@ -3,7 +3,7 @@ import { sql, type Insertable } from "kysely";
 import { costOfMonth } from "#billing/usage/usage-store.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
 
@@ -69,13 +69,8 @@ export type BudgetWithTerms = BudgetScope & {
 export async function addBudget(tx: Tx, given: BudgetWithTerms): Promise<Budget | null> {
   const { id, projectId, appId, period } = given;
   for (let attempt = 1; attempt <= addsMax; attempt++) {
-    const added = await tx
-      .insertInto("budgets")
-      .values({ id, project_id: projectId, app_id: appId, period, ...columnsOf(given) })
-      .onConflict((conflict) => conflict.columns(["project_id", "app_id"]).doNothing())
-      .returning("id")
-      .executeTakeFirst();
-    if (added !== undefined) return null;
+    const row = { id, project_id: projectId, app_id: appId, period, ...columnsOf(given) };
+    if (await insertNew(tx, "budgets", row)) return null;
     const found = await lockBudget(tx, given);
     if (found !== null) return found;
     // Deleted in between.

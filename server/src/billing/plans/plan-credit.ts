@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { tryLockProject } from "#accounts/project-store.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { microsOfCent } from "#lib/money.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { insertNew, type Db, type Tx } from "#store/database.ts";
 import { openAccount } from "#billing/coupons/coupon-store.ts";
 import type { ProjectPlan, Plans } from "./plan.ts";
 
@@ -73,15 +73,11 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
 
 /** The same on every platform: the first that needs it creates it. */
 async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: ProjectPlan): Promise<void> {
-  await tx
-    .insertInto("coupons")
-    .values({
-      ...{ id, code: `plan:${name}`, name: `Monthly credit of the plan ${name}`, coupon_type: "fixed_amount" },
-      ...{ amount_micros: String(BigInt(monthlyCreditCents) * microsOfCent), currency: "USD", frequency: "forever" },
-      ...{ is_reusable: true, is_plan_credit: true, ended_at: sql`clock_timestamp()` },
-    })
-    .onConflict((conflict) => conflict.column("id").doNothing())
-    .execute();
+  await insertNew(tx, "coupons", {
+    ...{ id, code: `plan:${name}`, name: `Monthly credit of the plan ${name}`, coupon_type: "fixed_amount" },
+    ...{ amount_micros: String(BigInt(monthlyCreditCents) * microsOfCent), currency: "USD", frequency: "forever" },
+    ...{ is_reusable: true, is_plan_credit: true, ended_at: sql<Date>`clock_timestamp()` },
+  });
 }
 
 /** A UUID derived from the plan and the amount: another amount gives another coupon. */
