@@ -149,9 +149,10 @@ test("answers of plain calls that too many wait before are counted and logged", 
   const webhooks = await stage.open({ log });
   const one = stage.delivery("http://127.0.0.1/", { body: null });
   for (let count = 0; count < 10_005; count++) webhooks.outbox.post({ ...one });
-  assert.equal(webhooks.outbox.lostCount, 5);
+  // The first is being written at once, and does not wait.
+  assert.equal(webhooks.outbox.lostCount, 4);
   assert.ok(lines.some((line) => line.includes('"lost":1')));
-  await until("the others are written", async () => (await countStates(stage.db))["failed"] === 10_000, {
+  await until("the others are written", async () => (await countStates(stage.db))["failed"] === 10_001, {
     deadlineMs: 60_000,
   });
 });

@@ -1,8 +1,7 @@
 // Accepts deliveries: rows in the transaction that ends a run, and answers of plain calls, posted in the background. After
 // the commit, the dispatcher is told which endpoints have something to send.
-import { Batcher } from "#lib/batcher.ts";
+import { Batcher, BatcherFull } from "#lib/batcher.ts";
 import { newDeliveryId } from "#lib/ids.ts";
-import { retry, type RetryPolicy } from "#lib/retry.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { addRows, type NewDeliveryRow } from "./delivery-store.ts";
@@ -21,21 +20,18 @@ export type OutboxParts = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & 
 };
 
 const postedMax = 10_000;
-const postedBytesMax = 64 * 1024 * 1024;
 const postBatchMax = 200;
 const postBatchBytesMax = 16 * 1024 * 1024;
-/** A longer database outage loses answers of plain calls, which carry no promise to be kept; it is logged. */
-const postBackoff = { firstMs: 100, factor: 2, msMax: 5000, jitter: 0.2 };
-const posting: RetryPolicy = { ...postBackoff, triesMax: 8, hasTryAtStop: true };
+/** Bodies that wait; with those of the batch that is being written, 64 MiB. */
+const postedBytesMax = 48 * 1024 * 1024;
+/** Long enough for a restart of the database. Longer outages lose answers of plain calls, which carry no promise to be kept. */
+const retryForMs = 30_000;
 const lostLogMs = 10_000;
 
 /** Accepts deliveries. */
 export class Outbox {
   readonly #parts: OutboxParts;
   readonly #posts: Batcher<NewDelivery>;
-  readonly #posting = new Set<Promise<void>>();
-  readonly #stopping = new AbortController();
-  #postedBytes = 0;
   #lost = 0;
   #lostLogged = 0;
   #lastLostMs = Number.NEGATIVE_INFINITY;
@@ -48,6 +44,10 @@ export class Outbox {
       queueMax: postedMax,
       weigh: (delivery) => delivery.body?.length ?? 0,
       batchWeightMax: postBatchBytesMax,
+      queueWeightMax: postedBytesMax,
+      retryForMs,
+      onFailure: (error, { length }) =>
+        parts.log.warn({ err: error, answers: length }, "answers for webhooks could not be written"),
       clock: parts.clock,
     });
   }
@@ -78,18 +78,15 @@ export class Outbox {
    * For plain calls: own transactions, in batches, in the background. If bodies fill the memory, a delivery is only
    * recorded, as failed; beyond the queue limit it is counted and logged.
    */
-  post(given: NewDelivery): void {
-    const count = this.#posting.size;
-    if (count >= postedMax) return this.#lose("too many answers wait to be written");
-    const hasCapacity = count === 0 || this.#postedBytes + (given.body?.length ?? 0) <= postedBytesMax;
-    const delivery = hasCapacity ? given : { ...given, body: null };
-    const bytes = delivery.body?.length ?? 0;
-    this.#postedBytes += bytes;
-    const posting = this.#post(delivery).finally(() => {
-      this.#posting.delete(posting);
-      this.#postedBytes -= bytes;
-    });
-    this.#posting.add(posting);
+  post(delivery: NewDelivery): void {
+    if (this.#posts.isFull) return this.#lose("too many answers wait to be written");
+    this.#posts
+      .add(delivery)
+      .catch((error: unknown) => {
+        if (!(error instanceof BatcherFull)) throw error;
+        return this.#posts.add({ ...delivery, body: null });
+      })
+      .catch(() => this.#lose("the database did not take them"));
   }
 
   /** Reports the lost answers that were too recent to be logged. */
@@ -99,8 +96,6 @@ export class Outbox {
 
   /** Resolves when nothing is left to write. */
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error("the platform stops"));
-    await Promise.all(this.#posting);
     await this.#posts.stop();
   }
 
@@ -119,17 +114,6 @@ export class Outbox {
       failedReason: unsendable(delivery),
       wish: { lane: endpoint.lane, projectId },
     };
-  }
-
-  async #post(delivery: NewDelivery): Promise<void> {
-    const { clock, log } = this.#parts;
-    const { signal } = this.#stopping;
-    const onFailure = (error: unknown, _tries: number, isLast: boolean): void => {
-      if (!isLast) return;
-      log.error({ err: error }, "an answer for a webhook could not be written");
-      this.#lose("the database did not take them");
-    };
-    await retry({ ...posting, clock, signal, onFailure }, () => this.#posts.add(delivery));
   }
 
   async #write(deliveries: readonly NewDelivery[]): Promise<void> {
