@@ -3,7 +3,7 @@ import type { OutwardAnswer, OutwardPost } from "#lib/outward-request.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { AttemptRow } from "./delivery-store.ts";
 import type { Delivery, HeldDelivery } from "./delivery.ts";
-import { isTrouble, judgeAttempt, type AttemptEnd } from "./schedule.ts";
+import { isTrouble, judgeAttempt } from "./schedule.ts";
 import { headersOf } from "./sign.ts";
 import type { WebhookSigningKeys } from "./signing-keys.ts";
 
@@ -35,9 +35,8 @@ export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDeli
   const startedMs = clock.now();
   const headers = headersOf(delivery, { keys, nowMs: startedMs });
   const answer = await send(parts, delivery, headers);
-  const end: AttemptEnd = answer.kind === "answered" ? answer : { kind: "failed", reason: answer.reason };
   const verdict = judgeAttempt({
-    ...{ schedule, end, attempt: delivery.scheduleAttempts + 1 },
+    ...{ schedule, end: answer, attempt: delivery.scheduleAttempts + 1 },
     nowMs: clock.now(),
     random: clock.random(),
   });
@@ -49,7 +48,7 @@ export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDeli
     statusCode: answer.kind === "answered" ? answer.status : null,
     answer: answer.kind === "answered" ? answer.firstBytes : null,
   };
-  return { row, isTrouble: isTrouble(end) };
+  return { row, isTrouble: isTrouble(answer) };
 }
 
 async function send(

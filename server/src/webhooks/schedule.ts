@@ -1,5 +1,4 @@
 // Decides what follows an attempt of a delivery: delivered, retried after a delay, or failed for good. Pure.
-import { never } from "#lib/assert.ts";
 import { retryAfterMs } from "#lib/retry-after.ts";
 
 /** `standard`: 10 attempts over about 75 hours. `short`: 3 attempts within 10 seconds, with fewer statuses retried. */
@@ -81,9 +80,8 @@ export function judgeAttempt({ schedule: name, attempt, end, nowMs, random }: Ju
 }
 
 /** Why an attempt failed, as a sentence; null when it succeeded. */
-export function attemptReason(end: AttemptEnd): string | null {
+function attemptReason(end: AttemptEnd): string | null {
   if (end.kind === "failed") return end.reason;
-  if (end.kind !== "answered") return never(end);
   if (end.status >= 200 && end.status < 300) return null;
   if (end.status === 410) return "The receiver answered 410: it no longer wants this delivery.";
   if (end.status >= 300 && end.status < 400) {

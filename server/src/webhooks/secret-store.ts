@@ -1,7 +1,7 @@
 // Rows of the sealed secrets that sign a project's webhooks, and of the project's chosen schedule.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { changeOne, type Db, type Tx } from "#store/database.ts";
 import type { ScheduleName } from "./schedule.ts";
 
 export type SecretRow = Awaited<ReturnType<typeof readValidSecrets>>[number];
@@ -40,12 +40,7 @@ export async function insertWebhookSecret(
 
 /** False when the project has no such secret. */
 export async function deleteSecret(tx: Tx, projectId: ProjectId, id: string): Promise<boolean> {
-  const gone = await tx
-    .deleteFrom("webhook_secrets")
-    .where("project_id", "=", projectId)
-    .where("id", "=", id)
-    .executeTakeFirst();
-  return gone.numDeletedRows === 1n;
+  return await changeOne(tx)`delete from webhook_secrets where project_id = ${projectId} and id = ${id}`;
 }
 
 /** The project's chosen schedule. No locks. */

@@ -4,10 +4,8 @@ import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault, noSuchProject } from "#lib/fault.ts";
 import { uuidForm, type ProjectId } from "#lib/ids.ts";
-import type { Sealer } from "#lib/seal.ts";
-import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import { addSecret, secretResource, validSecrets, type OpenedSecret } from "./project-secrets.ts";
+import { addSecret, secretResource, validSecrets, type OpenedSecret, type SecretParts } from "./project-secrets.ts";
 import { deleteSecret } from "./secret-store.ts";
 
 /** A secret as listed. */
@@ -15,35 +13,33 @@ export type WebhookSecret = ReturnType<typeof shown>;
 
 /** The use cases. They throw `Fault("not_found" | "no_such_project")`. */
 export class WebhookSecretUseCases {
-  readonly #db: Db;
-  readonly #sealer: Sealer;
+  readonly #parts: SecretParts;
 
-  constructor(parts: { readonly db: Db; readonly sealer: Sealer }) {
-    this.#db = parts.db;
-    this.#sealer = parts.sealer;
+  constructor(parts: SecretParts) {
+    this.#parts = parts;
   }
 
   /** The valid ones, newest first; one or two. Recorded. Throws `Fault("no_such_project")`. */
   async list(projectId: ProjectId, by: By): Promise<readonly WebhookSecret[]> {
-    const secrets = await validSecrets({ db: this.#db, sealer: this.#sealer }, projectId);
+    const secrets = await validSecrets(this.#parts, projectId);
     if (secrets.length === 0) throw noSuchProject();
     const resource = { type: "project", id: projectId };
-    await record(this.#db, { projectId, action: "webhook_secrets.read", by, resource });
+    await record(this.#parts.db, { projectId, action: "webhook_secrets.read", by, resource });
     return secrets.map(shown);
   }
 
   /** Creates a secret, which signs at once. The previous one expires after `overlapHours`, older ones now. */
   async create(projectId: ProjectId, overlapHours: number, by: By): Promise<WebhookSecret> {
-    const row = await this.#db.transaction().execute(async (tx) => {
+    const row = await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
-      return addSecret(tx, this.#sealer, { projectId, by, overlapHours });
+      return addSecret(tx, this.#parts.sealer, { projectId, by, overlapHours });
     });
     return shown(row);
   }
 
   /** Stops signing with it at once. A new one replaces the last. */
   async delete(projectId: ProjectId, id: string, by: By): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       await lockProject(tx, projectId);
       const isGone = uuidForm.test(id.toLowerCase()) && (await deleteSecret(tx, projectId, id));
       if (!isGone) throw new Fault("not_found", `There is no webhook secret ${id} in this project.`);

@@ -1,10 +1,9 @@
 // Use cases for a project's webhooks: deliveries and their attempts, endpoints, the schedule; `secret-use-cases.ts` has the
 // secrets. Called by the API; each change and its audit row are one transaction, and every list is bounded.
-import type { DeliveryState } from "@slipway/contract/words.ts";
 import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, uuidForm, type DeliveryId, type EndpointId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { shownAppId, uuidForm, type DeliveryId, type EndpointId, type ProjectId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -25,17 +24,12 @@ export type DeliveryItem = Omit<store.DeliveryRow, "number" | "hasBody" | "dueAt
 export type EndpointItem = Omit<store.EndpointRow, "projectId" | "createdMicros">;
 
 export type PageQuery = { readonly pageSize: number; readonly nextToken: string | null };
-export type DeliveryQuery = PageQuery & {
-  readonly state?: DeliveryState | undefined;
-  readonly endpointId?: EndpointId | undefined;
-  readonly runId?: RunId | undefined;
-};
+export type DeliveryQuery = PageQuery & Pick<store.DeliveryFilter, "state" | "endpointId" | "runId">;
 /** Which ended deliveries to send again, by creation time. `from` is inclusive, `to` exclusive. */
-export type ReplayRange = {
+export type ReplayRange = Pick<store.ReplayFilter, "endpointId"> & {
   readonly from: Date;
   readonly to: Date;
   readonly state: "delivered" | "failed";
-  readonly endpointId?: EndpointId | undefined;
 };
 /** `hasMore`: the limit of one request was reached; repeat it. */
 export type Replayed = { readonly replayed: number; readonly hasMore: boolean };
@@ -88,7 +82,8 @@ export class WebhookUseCases {
   ): Promise<{ readonly delivery: DeliveryItem; readonly attempts: readonly store.AttemptItem[] }> {
     const delivery = await this.#delivery(projectId, id);
     const attempts = await store.listAttemptRows(this.#db, id, attemptsShownMax);
-    const shown = attempts.map((row) => ({ ...row, answer: row.answer === null ? null : textOf(row.answer) }));
+    // Invalid UTF-8, or a truncated character, becomes a replacement character.
+    const shown = attempts.map((row) => ({ ...row, answer: row.answer?.toString("utf8") ?? null }));
     return { delivery: deliveryItem(delivery), attempts: shown };
   }
 
@@ -216,9 +211,4 @@ function endpointItem(row: store.EndpointRow): EndpointItem {
 
 function endpointResource(id: EndpointId): { readonly type: string; readonly id: string } {
   return { type: "webhook_endpoint", id };
-}
-
-/** Invalid UTF-8, or a truncated character, becomes a replacement character. */
-function textOf(bytes: Buffer): string {
-  return bytes.toString("utf8");
 }
