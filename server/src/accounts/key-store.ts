@@ -1,6 +1,6 @@
 // Rows of the keys that sign tokens.
 import { sql, type Insertable, type Selectable } from "kysely";
-import type { Db } from "#store/database.ts";
+import { changeOne, type Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type SigningKeyRow = Selectable<Tables["signing_keys"]>;
@@ -67,12 +67,7 @@ export async function markWithdrawn(
   tx: Db,
   { keyId, at, publicSealed }: { readonly keyId: string; readonly at: Date; readonly publicSealed: string | null },
 ): Promise<boolean> {
-  const result = await tx
-    .updateTable("signing_keys")
-    .set({ withdrawn_at: at, private_key_sealed: "", withdrawn_public_sealed: publicSealed })
-    .where("id", "=", keyId)
-    .where("retired_at", "is not", null)
-    .where("withdrawn_at", "is", null)
-    .executeTakeFirst();
-  return result.numUpdatedRows > 0n;
+  return await changeOne(tx)`
+    update signing_keys set withdrawn_at = ${at}, private_key_sealed = '', withdrawn_public_sealed = ${publicSealed}
+     where id = ${keyId} and retired_at is not null and withdrawn_at is null`;
 }

@@ -4,7 +4,7 @@ import type { Role } from "@slipway/contract/words.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
 import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { insertNew, type Db, type Tx } from "#store/database.ts";
+import { changeOne, changeRows, insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type SessionRow = Selectable<Tables["person_sessions"]>;
@@ -74,13 +74,8 @@ export async function passwordHashOf(db: Db, personId: string): Promise<string |
 
 /** Gives the person another password; false when they have none. */
 export async function updatePassword(tx: Tx, personId: string, hash: string): Promise<boolean> {
-  const result = await tx
-    .updateTable("person_accounts")
-    .set({ password_hash: hash })
-    .where("person_id", "=", personId)
-    .where("provider_id", "=", "credential")
-    .executeTakeFirst();
-  return result.numUpdatedRows > 0n;
+  return await changeOne(tx)`
+    update person_accounts set password_hash = ${hash} where person_id = ${personId} and provider_id = 'credential'`;
 }
 
 /** What the person is a member of: projects that are there, oldest membership first. */
@@ -178,8 +173,7 @@ export async function noteAddress(
 
 /** Removes all ways in which a person can sign in; returns how many there were. */
 export async function deleteAccounts(tx: Db, personId: string): Promise<number> {
-  const result = await tx.deleteFrom("person_accounts").where("person_id", "=", personId).executeTakeFirst();
-  return Number(result.numDeletedRows);
+  return await changeRows(tx)`delete from person_accounts where person_id = ${personId}`;
 }
 
 /** Whether there is an invitation for the address (lower case) that has not expired, to a project that is there. */
