@@ -123,8 +123,10 @@ async function killWhileStarting(
   const holder = spawnHolder(fixture, specs);
   // The folder of a start is its first act: from there it is a matter of turns of the event loop and microseconds.
   const wanted = specs[given.afterStarts - 1];
-  while (!readFolder(fixture.replicasDir).includes(wanted?.replicaId ?? ""))
+  while (!readFolder(fixture.replicasDir).includes(wanted?.replicaId ?? "")) {
+    assert.equal(holder.exitCode ?? holder.signalCode, null, "the platform starts replicas until it is killed");
     await new Promise((resolve) => setImmediate(resolve));
+  }
   const killAtMs = performance.now() + given.delay;
   while (performance.now() < killAtMs);
   holder.kill("SIGKILL");
