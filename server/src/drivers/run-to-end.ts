@@ -1,4 +1,5 @@
 // Runs programs of the machine that prepare a replica's folder (cp, chown). Their only foreign input is file names.
+import { addAbortListener } from "node:events";
 import { execFile } from "node:child_process";
 
 /** Copying an app's files takes seconds at most; a hanging storage must not block the start forever. */
@@ -15,11 +16,6 @@ export async function runToEnd(file: string, args: readonly string[], signal: Ab
     if (error === null) ended.resolve();
     else ended.reject(error);
   });
-  const onAbort = (): void => void child.kill("SIGKILL");
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    await ended.promise;
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
+  using _kill = addAbortListener(signal, () => child.kill("SIGKILL"));
+  await ended.promise;
 }

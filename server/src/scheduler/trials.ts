@@ -1,5 +1,6 @@
 // Trial starts: one replica of a candidate release, started before the release takes traffic. A good one stays and
 // becomes the first warm replica after the promotion; a bad one is gone by the time its outcome is reported.
+import { addAbortListener } from "node:events";
 import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -63,15 +64,13 @@ export class Trials {
     const { onLine, signal } = options;
     const trial: Trial = { onLine, settle: outcome.resolve, signal, ended: null };
     this.#byReplica.set(replica.replicaId, trial);
-    const onAbort = (): void => {
+    using _end = addAbortListener(signal, () => {
       if (trial.ended !== null) trial.settle(trial.ended);
       else this.#parts.runner.end(replica, { reason: "The trial start was cancelled.", kind: "wanted" });
-    };
-    options.signal.addEventListener("abort", onAbort, { once: true });
+    });
     try {
       return await outcome.promise;
     } finally {
-      options.signal.removeEventListener("abort", onAbort);
       this.#byReplica.delete(replica.replicaId);
     }
   }

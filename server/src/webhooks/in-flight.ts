@@ -3,6 +3,7 @@
 import { Batcher } from "#lib/batcher.ts";
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { Tally } from "#lib/tally.ts";
+import { waitUpTo } from "#lib/with-deadline.ts";
 import type { Db } from "#store/database.ts";
 import type { Leases } from "#store/lease.ts";
 import { attempt, type AttemptParts } from "./attempt.ts";
@@ -68,9 +69,7 @@ export class InFlight {
   /** Waits up to `waitMs`, then releases what is still in progress, so that it need not wait for its lease to expire. */
   async stop(waitMs: number): Promise<void> {
     const { clock, db, holder } = this.#parts;
-    const done = new AbortController();
-    const all = Promise.all(this.#flying.values()).finally(() => done.abort());
-    await Promise.race([all, clock.sleep(waitMs, done.signal).catch(() => undefined)]);
+    await waitUpTo(clock, waitMs, Promise.all(this.#flying.values()));
     const left = [...this.#flying.keys()].map((held) => ({ id: held.delivery.id, epoch: held.epoch }));
     // Another holder sends an abandoned delivery.
     this.#stopping.abort(new Error("deliveries are let go"));

@@ -1,4 +1,5 @@
 // Follows what the engine tells of the containers of one instance.
+import { addAbortListener } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import type { Clock } from "#lib/clock.ts";
@@ -39,15 +40,12 @@ export async function followEvents({ streams }: Pick<Engine, "streams">, given: 
   // A broken connection ends the lines too.
   lines.on("error", () => undefined);
   events.on("error", () => undefined).once("close", () => lines.close());
-  const stop = (): unknown => events.destroy();
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
+  using _stop = addAbortListener(signal, () => events.destroy());
   try {
     await onBegin();
     await ended.promise;
   } finally {
-    signal.removeEventListener("abort", stop);
-    stop();
+    events.destroy();
   }
   if (!signal.aborted) throw new Error("the engine ended its events");
 }

@@ -1,6 +1,7 @@
 // Folders that several builds share, each under a key: virtual environments, and the tools that fill them. The cache
 // creates a folder at a unique path and then publishes it atomically with a small file. A kill half-way, or two
 // builders at once, leaves at worst an unreferenced folder, which `collect` removes.
+import { addAbortListener } from "node:events";
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -130,20 +131,9 @@ async function readPointer(file: string): Promise<Pointer | null> {
   }
 }
 
-/** Resolves when the promise settles either way; rejects with the signal's reason if the signal aborts first. */
+/** Resolves when the promise settles, in whatever way, or the signal aborts. */
 async function settledOrAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = (): void => aborted.reject(signal.reason instanceof Error ? signal.reason : new Error("aborted"));
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    await Promise.race([
-      promise.then(
-        () => undefined,
-        () => undefined,
-      ),
-      aborted.promise,
-    ]);
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
+  const aborted = Promise.withResolvers<void>();
+  using _wake = addAbortListener(signal, () => aborted.resolve());
+  await Promise.race([promise.catch(() => undefined), aborted.promise]);
 }

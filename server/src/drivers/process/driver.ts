@@ -1,6 +1,7 @@
 // Runs replicas as processes of this machine. They outlive the platform: each has a folder with its full state, where
 // the next process of the platform finds it.
 import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
+import { addAbortListener } from "node:events";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -162,11 +163,9 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     });
     const replica = this.#replicaOf(launched);
     this.replicas.set(spec.replicaId, replica);
-    const onAbort = (): void => replica.kill();
-    signal.addEventListener("abort", onAbort, { once: true });
+    using _kill = addAbortListener(signal, () => replica.kill());
     try {
       await replica.watch();
-      if (signal.aborted) onAbort();
       await replica.established;
     } catch (error) {
       await replica.stop(0);
@@ -174,8 +173,6 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       this.replicas.delete(spec.replicaId);
       await replica.remove();
       throw new StartRefused(`The replica could not be started: ${(error as Error).message}.`, { cause: error });
-    } finally {
-      signal.removeEventListener("abort", onAbort);
     }
   }
 

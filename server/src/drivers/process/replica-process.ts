@@ -5,6 +5,7 @@ import type { ChildProcess } from "node:child_process";
 import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
+import { waitUpTo } from "#lib/with-deadline.ts";
 import { memoryKilled, removeGroup } from "./cgroup.ts";
 import { exitSummary, type ExitFacts } from "#drivers/exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
@@ -226,11 +227,8 @@ export class ReplicaProcess {
     this.#cancelSoon?.();
     this.#cancelNudge?.();
     this.#cancelKill?.();
-    const done = new AbortController();
     // A sink that never answers must not block the platform.
-    const late = this.#options.clock.sleep(closeWaitMs, done.signal).catch(() => undefined);
-    await Promise.race([Promise.all([this.#turn, this.#log?.stop(), this.#rest]), late]);
-    done.abort();
+    await waitUpTo(this.#options.clock, closeWaitMs, Promise.all([this.#turn, this.#log?.stop(), this.#rest]));
     await this.#log?.close();
     this.#established.reject(new Error("the driver was closed"));
   }
