@@ -1,6 +1,7 @@
 // Codes of an authenticator app (TOTP, RFC 6238) and backup codes: making them, and telling whether one is right. Pure but
 // for chance; who may try how often is for two-factor.ts.
-import { createHash, createHmac, randomBytes, randomInt, timingSafeEqual } from "node:crypto";
+import { createHmac, randomBytes, randomInt } from "node:crypto";
+import { isSameText } from "#lib/same-text.ts";
 
 const stepMs = 30_000;
 /** Codes of one step before and after are taken: clocks differ, and people type slowly. */
@@ -38,12 +39,6 @@ export function newBackupCodes(): string[] {
     const code = Array.from({ length: backupCodeLetters }, () => letters[randomInt(letters.length)]).join("");
     return `${code.slice(0, backupCodeLetters / 2)}-${code.slice(backupCodeLetters / 2)}`;
   });
-}
-
-/** Whether the texts are the same, in a time that says nothing about where they differ. */
-export function isSameText(one: string, other: string): boolean {
-  const [first, second] = [one, other].map((text) => createHash("sha256").update(text).digest());
-  return first !== undefined && second !== undefined && timingSafeEqual(first, second);
 }
 
 function appCode(secret: string, step: number): string {

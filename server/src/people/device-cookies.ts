@@ -1,7 +1,8 @@
 // Browsers that a person has signed in with keep a cookie that says so (OWASP's device cookie). Their tries are counted apart
 // from everybody else's, so nobody can lock a person out by wrong passwords, not even from the same address. It gives no
 // access, and a thief of one gets no more tries than others.
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, randomBytes } from "node:crypto";
+import { isSameText } from "#lib/same-text.ts";
 import type { By } from "#audit/record.ts";
 import { Secret } from "#lib/secret.ts";
 import { networkOf } from "#lib/client-address.ts";
@@ -46,7 +47,7 @@ export class DeviceCookies {
     const [, personId, id, signature] = form.exec(given ?? "") ?? [];
     if (personId === undefined || id === undefined || signature === undefined) return null;
     const device = { personId, id };
-    return timingSafeEqual(Buffer.from(signature), Buffer.from(this.#signature(device))) ? device : null;
+    return isSameText(signature, this.#signature(device)) ? device : null;
   }
 
   #signature({ personId, id }: Device): string {

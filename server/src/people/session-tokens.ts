@@ -1,6 +1,7 @@
 // What a browser or a command line holds of a session: its token with a signature. The database has the token alone, so
 // whoever reads the database can sign in as nobody.
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
+import { isSameText } from "#lib/same-text.ts";
 import { Secret } from "#lib/secret.ts";
 
 const form = /^([A-Za-z0-9_-]{16,64})\.([A-Za-z0-9_-]{43})$/;
@@ -24,7 +25,7 @@ export class SessionTokens {
     const [, token, signature] = form.exec(given) ?? [];
     if (token === undefined || signature === undefined) return null;
     // As text: the last letter has bits that say nothing, and a token is to have one form only.
-    return timingSafeEqual(Buffer.from(signature), Buffer.from(this.#signature(token))) ? token : null;
+    return isSameText(signature, this.#signature(token)) ? token : null;
   }
 
   /** What better-auth sets as the session's cookie in its answer: the session's token, or null. */

@@ -1,5 +1,6 @@
 // Reads a request to a hook address: which kind of host sent it, whether it knows the secret, and which refs it moves.
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
+import { isSameText } from "#lib/same-text.ts";
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { readWebhookSecret, standardSignature } from "#lib/webhook-signature.ts";
 import { commitText } from "#deploy/source.ts";
@@ -114,10 +115,12 @@ function jsonOf({ headers, body }: SignedMessage): unknown {
 function isSigned({ kind, signatureFields }: GitHost, message: SignedMessage): boolean {
   const { headers, body, secret } = message;
   if (kind === "gitlab") {
-    return fieldsOf(headers, ["x-gitlab-token"]).some((token) => isSame(token, secret)) || isStandardSigned(message);
+    return (
+      fieldsOf(headers, ["x-gitlab-token"]).some((token) => isSameText(token, secret)) || isStandardSigned(message)
+    );
   }
   const expected = createHmac("sha256", secret).update(body).digest("hex");
-  return fieldsOf(headers, signatureFields).some((given) => isSame(given.replace(/^sha256=/, ""), expected));
+  return fieldsOf(headers, signatureFields).some((given) => isSameText(given.replace(/^sha256=/, ""), expected));
 }
 
 function isStandardSigned({ headers, body, secret, nowMs }: SignedMessage): boolean {
@@ -129,7 +132,7 @@ function isStandardSigned({ headers, body, secret, nowMs }: SignedMessage): bool
   const seconds = Number(time);
   if (!(Math.abs(nowMs / 1000 - seconds) <= toleranceSeconds)) return false;
   const expected = standardSignature([key], { id, body }, seconds);
-  return given.split(" ").some((signature) => isSame(signature, expected));
+  return given.split(" ").some((signature) => isSameText(signature, expected));
 }
 
 /** Values of the fields that are there once; some hosts send empty signatures. */
@@ -138,10 +141,4 @@ function fieldsOf(headers: Headers, names: readonly string[]): string[] {
     const value = headers[name];
     return typeof value === "string" && value !== "" ? [value] : [];
   });
-}
-
-/** Compares two texts; only their lengths can be told from the time that it takes. */
-function isSame(given: string, expected: string): boolean {
-  const [one, other] = [Buffer.from(given), Buffer.from(expected)];
-  return one.length === other.length && timingSafeEqual(one, other);
 }
