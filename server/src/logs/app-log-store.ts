@@ -1,7 +1,7 @@
 // Queries for the lines that apps print.
 import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import type { Tables } from "#store/tables.ts";
 
@@ -121,10 +121,10 @@ export async function deleteOldAppLines(
   db: Db,
   options: { readonly before: Date; readonly limit: number; readonly appId?: AppId },
 ): Promise<number> {
-  let old = db.selectFrom("app_logs").select("id").where("at", "<", options.before).limit(options.limit);
-  if (options.appId !== undefined) old = old.where("app_id", "=", options.appId);
-  const result = await db.deleteFrom("app_logs").where("id", "in", old).executeTakeFirst();
-  return Number(result.numDeletedRows);
+  const ofApp = options.appId === undefined ? sql`true` : sql`app_id = ${options.appId}`;
+  return await changeRows(db)`
+    delete from app_logs where id in (
+      select id from app_logs where ${ofApp} and at < ${options.before} limit ${options.limit})`;
 }
 
 function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {

@@ -1,10 +1,8 @@
 // The output of apps: drivers append lines and wait until they are stored, users read pages and follow live.
 import { Batcher } from "#lib/batcher.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
-import type { Db } from "#store/database.ts";
-import type { Notifications } from "#store/notify.ts";
+import type { Foundation } from "#store/foundation.ts";
 import * as store from "./app-log-store.ts";
 import { cleanLine } from "./clean-line.ts";
 import { LineRate, type LineRateLimits } from "./line-rate.ts";
@@ -49,23 +47,21 @@ const pageTokens = new PageTokens<store.AppLineCursor>({
 });
 const runIdForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
+type AppLogsParts = Pick<Foundation, "db" | "notifications" | "clock">;
+
 /** Reads and writes lines of apps. Stop with `flush()`. */
 export class AppLogs {
-  readonly #db: Db;
-  readonly #notifications: Notifications;
-  readonly #clock: Clock;
+  readonly #parts: AppLogsParts;
   readonly #batcher: Batcher<store.AppLine>;
   readonly #paces: readonly LineRate[];
   readonly #stopping = new AbortController();
 
-  constructor(options: { db: Db; notifications: Notifications; clock: Clock; limits?: readonly LineRateLimits[] }) {
-    this.#db = options.db;
-    this.#notifications = options.notifications;
-    this.#clock = options.clock;
-    const { limits = [burstLimits, lastingLimits], clock } = options;
+  constructor(parts: AppLogsParts & { readonly limits?: readonly LineRateLimits[] }) {
+    this.#parts = parts;
+    const { limits = [burstLimits, lastingLimits], clock } = parts;
     this.#paces = limits.map((one) => new LineRate({ limits: one, clock }));
     this.#batcher = new Batcher({
-      write: (lines) => store.insertAppLines(this.#db, lines),
+      write: (lines) => store.insertAppLines(this.#parts.db, lines),
       weigh: ({ text }) => text.length,
       ...{ batchMax, queueMax, queueWeightMax, retryForMs, clock },
     });
@@ -85,7 +81,7 @@ export class AppLogs {
     replicaId: ReplicaId,
     given: { readonly since: number; readonly runIds: readonly RunId[] },
   ): Promise<void> {
-    await store.assignLastLines(this.#db, replicaId, { ...given, limit: lastLinesMax });
+    await store.assignLastLines(this.#parts.db, replicaId, { ...given, limit: lastLinesMax });
   }
 
   /** Resolves when all lines taken so far are stored; ends all waits for the rate. For the end of the platform. */
@@ -102,7 +98,8 @@ export class AppLogs {
     const kept = waitMs > waitMsMax ? lastOf(lines) : lines;
     for (const pace of this.#paces) pace.take(appId, kept.length, charactersOf(kept));
     // An abort ends the pause early, as intended.
-    if (waitMs > 0) await this.#clock.sleep(Math.min(waitMs, waitMsMax), this.#stopping.signal).catch(() => undefined);
+    if (waitMs > 0)
+      await this.#parts.clock.sleep(Math.min(waitMs, waitMsMax), this.#stopping.signal).catch(() => undefined);
     if (kept.length === lines.length) return kept;
     const text = `[slipway] ${lines.length - kept.length} lines were left out here: the app prints more than its log may take.`;
     return [{ ...first, runId: null, text }, ...kept];
@@ -120,13 +117,13 @@ export class AppLogs {
     const { direction, container, afterDate, beforeDate, search, stream, runId } = wanted;
     const query = [appId, direction, container, afterDate, beforeDate, search, stream, runId];
     const from = pageTokens.read(query, wanted.nextToken ?? null);
-    const found = await store.listAppLines(this.#db, appId, { ...wanted, from, limit: wanted.pageSize + 1 });
+    const found = await store.listAppLines(this.#parts.db, appId, { ...wanted, from, limit: wanted.pageSize + 1 });
     return pageOf(found, wanted.pageSize, (last) => pageTokens.make(query, last));
   }
 
   /** The id of the last stored line of any app. */
   async lastId(): Promise<number> {
-    return await store.lastAppLineId(this.#db);
+    return await store.lastAppLineId(this.#parts.db);
   }
 
   /**
@@ -139,15 +136,15 @@ export class AppLogs {
   ): AsyncGenerator<readonly store.StoredAppLine[], void, undefined> {
     const { signal, filter = {} } = options;
     const wake = new Wake();
-    const end = this.#notifications.listen("app_logs", (payload) => {
+    const end = this.#parts.notifications.listen("app_logs", (payload) => {
       if (payload === null || payload === appId) wake.nudge();
     });
     try {
       for (let { after } = options; !signal.aborted;) {
-        const lines = await store.listNewAppLines(this.#db, appId, { ...filter, after, limit: followPageMax });
+        const lines = await store.listNewAppLines(this.#parts.db, appId, { ...filter, after, limit: followPageMax });
         yield lines;
         after = lines.at(-1)?.id ?? after;
-        if (lines.length < followPageMax) await wake.wait(followPollMs, { clock: this.#clock, signal });
+        if (lines.length < followPageMax) await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
       }
     } finally {
       end();

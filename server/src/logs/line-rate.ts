@@ -2,6 +2,7 @@
 // app slows down neither the calls nor the database of others.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId } from "#lib/ids.ts";
+import { LruMap } from "#lib/lru-map.ts";
 
 /** Lines and characters that may be taken at once, and per second after that. */
 export type LineRateLimits = {
@@ -20,7 +21,7 @@ const accountsMax = 10_000;
 export class LineRate {
   readonly #limits: LineRateLimits;
   readonly #clock: Clock;
-  readonly #accounts = new Map<AppId, Account>();
+  readonly #accounts = new LruMap<AppId, Account>(accountsMax);
 
   constructor(options: { readonly limits: LineRateLimits; readonly clock: Clock }) {
     this.#limits = options.limits;
@@ -47,30 +48,15 @@ export class LineRate {
     account.characters = Math.max(account.characters - characters, -charactersAtOnce);
   }
 
-  #renew(account: Account): void {
-    const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
-    account.lines = Math.min(linesAtOnce, account.lines + (this.#passedMs(account) / 1000) * linesPerSecond);
-    account.characters = Math.min(
-      charactersAtOnce,
-      account.characters + (this.#passedMs(account) / 1000) * charactersPerSecond,
-    );
-    account.atMs = this.#clock.monotonicMs();
-  }
-
-  #passedMs({ atMs }: Account): number {
-    return this.#clock.monotonicMs() - atMs;
-  }
-
+  /** As it is now. */
   #accountOf(appId: AppId): Account {
-    const known = this.#accounts.get(appId);
-    if (known !== undefined) {
-      this.#renew(known);
-      return known;
-    }
-    const [oldest] = this.#accounts.keys();
-    if (this.#accounts.size >= accountsMax && oldest !== undefined) this.#accounts.delete(oldest);
-    const { linesAtOnce, charactersAtOnce } = this.#limits;
-    const account = { lines: linesAtOnce, characters: charactersAtOnce, atMs: this.#clock.monotonicMs() };
+    const { linesAtOnce, linesPerSecond, charactersAtOnce, charactersPerSecond } = this.#limits;
+    const nowMs = this.#clock.monotonicMs();
+    const account = this.#accounts.get(appId) ?? { lines: linesAtOnce, characters: charactersAtOnce, atMs: nowMs };
+    const seconds = (nowMs - account.atMs) / 1000;
+    account.lines = Math.min(linesAtOnce, account.lines + seconds * linesPerSecond);
+    account.characters = Math.min(charactersAtOnce, account.characters + seconds * charactersPerSecond);
+    account.atMs = nowMs;
     this.#accounts.set(appId, account);
     return account;
   }
