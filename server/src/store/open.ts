@@ -43,7 +43,7 @@ export async function openStore(
   const { log, lifecycle, clock, sealedColumns } = parts;
   const lock = lockFolder(paths.lockFile);
   lifecycle.onClose("data folder", () => lock.release());
-  const url = settings.databaseUrl ?? (await startOwn(settings, { ...parts, lock }));
+  const url = settings.databaseUrl ?? (await startOwn(settings, parts, lock));
   const counts = new DatabaseCounts();
   const db = await openDatabase({ url, connections, counts, log, clock });
   lifecycle.onClose("database", () => db.destroy());
@@ -65,12 +65,8 @@ export async function openStore(
 
 async function startOwn(
   { paths, databaseConnections: connections }: StoreSettings,
-  {
-    lock,
-    log,
-    lifecycle,
-    clock,
-  }: { readonly lock: FolderLock; readonly log: Log; readonly lifecycle: Lifecycle; readonly clock: SteadyClock },
+  { log, lifecycle, clock }: Pick<Foundation, "log" | "lifecycle" | "clock">,
+  lock: FolderLock,
 ): Promise<Secret> {
   const embedded = await startEmbedded({ folder: paths.postgresDir, lock, log, connections, clock });
   lifecycle.onClose("embedded database", () => embedded.stop());

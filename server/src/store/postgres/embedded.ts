@@ -11,7 +11,7 @@ import { Secret } from "#lib/secret.ts";
 import type { FolderLock } from "#store/folder-lock.ts";
 import { clusterPaths, embeddedUser, makeClusterFolder, prepareCluster } from "./postgres-cluster.ts";
 import { clearOrphan, shortSocketPrefix } from "./postgres-orphan.ts";
-import { findPostgres, type PostgresProgram } from "./postgres-program.ts";
+import { findPostgres } from "./postgres-program.ts";
 import { PostgresServer } from "./postgres-server.ts";
 
 /** A running embedded server. */
@@ -51,7 +51,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
   const paths = clusterPaths(folder);
   if (existsSync(paths.dataFolder)) await clearOrphan(paths.dataFolder, { log, clock });
   const password = await prepareCluster(folder, { program, durable, clock });
-  const socketFolder = await makeSocketFolder(paths.socketFolder, program);
+  const socketFolder = await makeSocketFolder(paths.socketFolder);
+  await chown(socketFolder, program.owner.uid, program.owner.gid);
   const server = new PostgresServer({
     program,
     log,
@@ -105,13 +106,7 @@ function serverSettings(options: { socketFolder: string; durable: boolean; conne
 }
 
 /** Below the data folder; if that path is too long for a socket, a private folder in the system's temporary folder. */
-async function makeSocketFolder(preferred: string, program: PostgresProgram): Promise<string> {
-  const folder = await chooseSocketFolder(preferred);
-  await chown(folder, program.owner.uid, program.owner.gid);
-  return folder;
-}
-
-async function chooseSocketFolder(preferred: string): Promise<string> {
+async function makeSocketFolder(preferred: string): Promise<string> {
   const fits = (folder: string): boolean => Buffer.byteLength(join(folder, socketName)) <= socketPathBytesMax;
   if (fits(preferred)) {
     await mkdir(preferred, { recursive: true, mode: 0o700 });
