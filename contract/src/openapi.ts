@@ -5,6 +5,7 @@ import { faultAnswer } from "./answers.ts";
 import { bodyExample, example } from "./examples.ts";
 import { allowedText, fieldSchema, numberForm, type Field } from "./field.ts";
 import type { BodyShape, Route } from "./route.ts";
+import { groupOf, groups } from "./groups.ts";
 import { routeIds, routes } from "./routes.ts";
 
 type Json = { [name: string]: unknown };
@@ -26,6 +27,7 @@ export function openApiDocument(serverUrl = "/"): Json {
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: serverUrl }],
+    tags: groups.map((name) => ({ name })),
     paths,
     components: {
       schemas: { Fault: jsonSchema(faultAnswer) },
@@ -39,6 +41,7 @@ function operation(id: string, route: Route): Json {
   const answer = { description: route.about, ...answerContent(route) };
   return {
     operationId: id,
+    tags: [groupOf(route)],
     summary: route.about.split(/(?<=\.)\s/)[0],
     description: [route.about, ...accessNotes(route)].join("\n\n"),
     ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
@@ -137,7 +140,7 @@ function accessNotes(route: Route): string[] {
         ? "Needs a valid token."
         : route.access === "person"
           ? "Needs the access token of a person."
-          : `Needs the permission \`${route.access}\` in the project.`;
+          : `Needs the permission \`${route.access}\`${route.access === "platform.manage" ? ", which operators have" : " in the project"}.`;
   return route.audit === null ? [access] : [access, `Recorded in the audit log as \`${route.audit}\`.`];
 }
 

@@ -26,11 +26,11 @@ test("every file of the pages is served with its type, and every import of a scr
   }
 });
 
-test("every address of the dashboard is the page, which has no script or style of its own and may be framed by nobody", async (t) => {
+test("every address of the dashboard and of the API reference is a page, which has no script or style of its own and may be framed by nobody", async (t) => {
   const api = await startManagementApi(t);
   const addresses = ["", "/device?code=BCDF-GHJK", "/account", "/invitations/a-secret", "/reset-password/a-secret"];
-  for (const address of addresses) {
-    const { status, headers, body } = await api.call("GET", `/dashboard${address}`, { token: null });
+  for (const path of ["/docs", ...addresses.map((address) => `/dashboard${address}`)]) {
+    const { status, headers, body } = await api.call("GET", path, { token: null });
     assert.deepEqual([status, headers.get("content-type")], [200, "text/html; charset=utf-8"]);
     const policy = headers.get("content-security-policy") ?? "";
     for (const part of ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]) {

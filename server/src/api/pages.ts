@@ -1,5 +1,5 @@
-// The pages of the dashboard: a few static files, read once. They contain no secrets, and all data comes from the API: a
-// person's sign-in is a cookie that no script can read; it yields access tokens that stay in the browser's memory.
+// The pages of the dashboard and of the API reference: static files, read once. They contain no secrets, and all data comes
+// from the API: a person's sign-in is a cookie that no script can read; it yields access tokens that stay in the browser's memory.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FastifyInstance, FastifyReply } from "fastify";
@@ -34,12 +34,17 @@ const assets = [
   "invitation-page.js",
   "password-page.js",
   "dashboard.css",
+  "docs.js",
+  "docs-operation.js",
+  "docs-try.js",
+  "docs.css",
 ] as const;
 
-/** Adds `/dashboard` and everything below it. */
+/** Adds `/dashboard` and everything below it, and `/docs`. */
 export function addPages(api: FastifyInstance): void {
   for (const name of assets) add(api, `/dashboard/assets/${name}`, name);
   for (const url of ["/dashboard", "/dashboard/*"]) add(api, url, "dashboard.html");
+  add(api, "/docs", "docs.html");
   api.get("/", (_request, reply: FastifyReply) => reply.redirect("/dashboard"));
   addOtherMethods(api, "/", ["GET"]);
 }
