@@ -144,6 +144,9 @@ export const settingTable = {
   SLIPWAY_DEPLOYS_PER_MINUTE: integer("60", 1, 100_000).about(
     "Rate limit: how many apps a project may create per minute; more are answered 429.",
   ),
+  SLIPWAY_REQUESTS_PER_MINUTE: integer("6000", 1, 1_000_000).about(
+    "Rate limit: how many requests to the management API one token or person may send per minute; more are answered 429. Calls of apps are not counted.",
+  ),
   SLIPWAY_PRICES_FILE: text(null).about(
     "TOML file with the price per second of each compute type, core and GB, by pool and valid-from time; default: built-in prices.",
   ),

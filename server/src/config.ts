@@ -78,8 +78,7 @@ export function readConfig(environment: Environment) {
     runRetentionDays: integer("SLIPWAY_RUN_RETENTION_DAYS"),
     runsAtOnce: integer("SLIPWAY_RUNS_AT_ONCE"),
     webhooksAtOnce: integer("SLIPWAY_WEBHOOKS_AT_ONCE"),
-    deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
-    failedTokensPerMinute: integer("SLIPWAY_FAILED_TOKENS_PER_MINUTE"),
+    ...limitsPerMinute(integer),
     /** Relative to the working directory of the platform, as that of pools. */
     ...{ plansFile: text("SLIPWAY_PLANS_FILE"), pricesFile: text("SLIPWAY_PRICES_FILE") },
     meteringSeconds: integer("SLIPWAY_METERING_SECONDS"),
@@ -100,6 +99,14 @@ export function readConfig(environment: Environment) {
     /** The environment passed to programs that the platform starts (git, pip): PATH, proxies, package indexes, certificates. */
     toolEnvironment: Object.freeze(toolEnvironmentOf(environment)),
   });
+}
+
+function limitsPerMinute(integer: (name: PlatformSettingName) => number) {
+  return {
+    deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
+    requestsPerMinute: integer("SLIPWAY_REQUESTS_PER_MINUTE"),
+    failedTokensPerMinute: integer("SLIPWAY_FAILED_TOKENS_PER_MINUTE"),
+  };
 }
 
 function refuseUnknownNames(environment: Environment): void {

@@ -176,6 +176,7 @@ type ApiNeeds = Omit<
   | "urls"
   | "deploysPerMinute"
   | "announcements"
+  | "requestsPerMinute"
   | "trustedProxies"
   | "waitReason"
   | "buildWaitReason"
@@ -196,6 +197,7 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
     urls: () => reached.urls,
     deploysPerMinute: config.deploysPerMinute,
     announcements: config.announcements,
+    requestsPerMinute: config.requestsPerMinute,
     trustedProxies: config.trustedProxies,
     waitReason: (appId) => scheduler.waitReason(appId),
     buildWaitReason: (appId) => scheduler.buildWaitReason(appId),

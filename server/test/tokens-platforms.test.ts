@@ -44,7 +44,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
   const api = createApi({
     ...management.apiParts,
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
-    ...{ deploysPerMinute: 1000, trustedProxies },
+    ...{ deploysPerMinute: 1000, requestsPerMinute: 1_000_000, trustedProxies },
     hardware: () => ({ items: [] }),
     announcements: [],
     replicaUses: () => Promise.resolve(new Map()),

@@ -70,6 +70,8 @@ export type ApiParts = {
   /** Evaluated for each answer, because the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
+  /** Of one token or person. */
+  readonly requestsPerMinute: number;
   readonly trustedProxies: TrustedProxies;
   /** For `/healthz` and `/readyz`. */
   readonly health: {
@@ -102,4 +104,6 @@ export type HandlerParts = UseCases &
   Required<Omit<ApiParts, "useCases">> & {
     /** Of the deployments that a project starts. */
     readonly limit: RateLimit;
+    /** Of the requests of one token or person. */
+    readonly requestLimit: RateLimit;
   };

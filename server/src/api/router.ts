@@ -84,6 +84,7 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
     onRequest: async (request, reply) => {
       await handle.beforeBody?.(request, reply);
       await admit(request, route, parts);
+      countRequest(request, reply, parts);
     },
     // A body may take minutes to arrive: a caller who has lost the right meanwhile must not act.
     preHandler: async (request) => {
@@ -111,6 +112,20 @@ async function admit(request: FastifyRequest, route: Route, parts: HandlerParts)
   const caller = await authenticate(request, parts.tokens);
   known.set(request, { route, caller });
   await authorize({ caller, route, request }, parts.projects);
+}
+
+/** Counts a request of a known caller and tells what is left. Throws `Fault("rate_limited")`, which is not recorded. */
+function countRequest(request: FastifyRequest, reply: FastifyReply, { requestLimit }: HandlerParts): void {
+  const caller = known.get(request)?.caller;
+  if (caller === undefined) return;
+  const key = `${caller.kind}:${actorOf(caller).id}`;
+  const refusal = requestLimit.refusal(key);
+  if (refusal === null) requestLimit.take(key);
+  const { max, remaining, resetSeconds } = requestLimit.left(key);
+  void reply.headers({ "ratelimit-limit": max, "ratelimit-remaining": remaining, "ratelimit-reset": resetSeconds });
+  if (refusal === null) return;
+  known.delete(request);
+  throw refusal;
 }
 
 /** Records a refused attempt of a known caller in the log of the caller's own project: nobody writes into another's. */

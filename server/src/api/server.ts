@@ -61,7 +61,8 @@ export function createApi(parts: ApiParts): FastifyInstance {
   });
   const stopping = parts.stopping === undefined ? ending.signal : AbortSignal.any([parts.stopping, ending.signal]);
   const limit = new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments });
-  const all: HandlerParts = { ...useCases, ...parts, clock, stopping, limit };
+  const requestLimit = new RateLimit({ max: parts.requestsPerMinute, clock, text: tooManyRequests });
+  const all: HandlerParts = { ...useCases, ...parts, clock, stopping, limit, requestLimit };
   const handlers = {
     ...appHandlers(all),
     ...settingsHandlers(all),
@@ -153,6 +154,10 @@ function readJsonBodies(api: FastifyInstance): void {
 
 function tooManyDeployments(used: number, seconds: number): string {
   return `The project has started ${used} deployments within a minute, which is the limit; try again in ${seconds} s.`;
+}
+
+function tooManyRequests(used: number, seconds: number): string {
+  return `This token has sent ${used} requests within a minute, which is the limit; try again in ${seconds} s.`;
 }
 
 const fieldsMax = 100;

@@ -46,6 +46,16 @@ export class RateLimit {
     return true;
   }
 
+  /** What is left of the window of the key, which ends in so many seconds. Counts nothing. */
+  left(key: string): { readonly max: number; readonly remaining: number; readonly resetSeconds: number } {
+    const { max, windowMs = minuteMs, clock } = this.#options;
+    const window = this.#windows.get(key);
+    const leftMs = window === undefined ? 0 : window.endsAtMs - clock.monotonicMs();
+    const isOpen = window !== undefined && leftMs > 0;
+    const remaining = isOpen ? Math.max(0, max - window.count) : max;
+    return { max, remaining, resetSeconds: Math.ceil((isOpen ? leftMs : windowMs) / 1000) };
+  }
+
   /** The fault that `take` would throw, or null. Counts nothing. */
   refusal(key: string): Fault | null {
     const waitMs = this.#waitMs(key);

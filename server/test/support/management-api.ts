@@ -102,6 +102,7 @@ export async function startManagementApi(
   t: TestContext,
   options: ManagementOptions & {
     readonly deploysPerMinute?: number;
+    readonly requestsPerMinute?: number;
     readonly trustedProxies?: readonly string[];
     readonly stopping?: AbortSignal;
     readonly health?: ApiParts["health"];
@@ -119,6 +120,7 @@ export async function startManagementApi(
     ...apiParts,
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
+    requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
     hardware: () => ({ items: [] }),
     announcements: [],
