@@ -4,7 +4,7 @@ import { z } from "zod";
 import { faultAnswer } from "./answers.ts";
 import { bodyExample, example } from "./examples.ts";
 import { allowedText, fieldSchema, numberForm, type Field } from "./field.ts";
-import type { BodyShape, Route } from "./route.ts";
+import { takesKey, type BodyShape, type Route } from "./route.ts";
 import { groupOf, groups } from "./groups.ts";
 import { routeIds, routes } from "./routes.ts";
 
@@ -45,7 +45,7 @@ function operation(id: string, route: Route): Json {
     summary: route.about.split(/(?<=\.)\s/)[0],
     description: [route.about, ...accessNotes(route)].join("\n\n"),
     ...(route.access === "public" ? { security: [] } : { security: [{ token: [] }] }),
-    parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {})],
+    parameters: [...pathParameters(route.path), ...queryParameters(route.query ?? {}), ...keyParameter(route)],
     ...(route.takesBytes === true || route.takesStream === true
       ? { requestBody: { required: true, content: { "*/*": { schema: binary } } } }
       : {}),
@@ -151,6 +151,14 @@ function pathParameters(path: string): Json[] {
     required: true,
     schema: { type: "string" },
   }));
+}
+
+function keyParameter(route: Route): Json[] {
+  if (!takesKey(route)) return [];
+  const description =
+    "Sending the request again with the same key, within 24 hours, gets the first answer again (with `Idempotency-Replayed: true`) and changes nothing. With another body 422, while the first is handled 409. A refused request frees its key. If the platform was cut off during the first request, the answer is 409: check whether it had its effect. Stored answers are encrypted.";
+  const schema = { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" };
+  return [{ name: "Idempotency-Key", in: "header", required: false, description, schema }];
 }
 
 function queryParameters(query: Readonly<Record<string, Field>>): Json[] {

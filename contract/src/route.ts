@@ -49,6 +49,11 @@ export type Route = {
   readonly events?: z.ZodType;
 };
 
+/** Whether a route creates something, so that a request may carry an Idempotency-Key. */
+export function takesKey({ method, status, access }: Route): boolean {
+  return method === "POST" && status === 201 && access !== "public";
+}
+
 /** Path prefixes. */
 export const paths = {
   project: "/v2/projects/{project_id}",

@@ -1,6 +1,7 @@
 // The columns with sealed texts. A new one is added here: the platform refuses to start without the keys that sealed them, and
 // re-encrypts them after a rotation of the secret key.
 import { signingKeyContext, withdrawnKeyContext } from "#accounts/keys.ts";
+import { requestAnswerContext } from "#accounts/request-keys.ts";
 import { dockerAuthContext } from "#apps/app.ts";
 import { credentialContext } from "#apps/credentials.ts";
 import { secretContext } from "#apps/secrets.ts";
@@ -30,5 +31,6 @@ export const sealedColumns: readonly SealedColumn[] = [
   ),
   sealedColumn("webhook_deliveries", "secret_sealed", ["id"], ({ id }) => deliverySecretContext(id)),
   sealedColumn("runs", "webhook_secret_sealed", ["app_id"], (row) => callSecretContext(row.app_id)),
+  sealedColumn("request_keys", "answer_sealed", ["caller", "key_hash"], (row) => requestAnswerContext(row)),
   sealedColumn("audit_forwardings", "secret_sealed", ["id"], ({ id }) => forwardingSecretContext(id)),
 ];

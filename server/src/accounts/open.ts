@@ -2,6 +2,7 @@
 import type { Foundation } from "#store/foundation.ts";
 import { Authenticator } from "./authenticator.ts";
 import { SigningKeys } from "./keys.ts";
+import { RequestKeys } from "./request-keys.ts";
 import { SigningKeyUseCases } from "./signing-key-use-cases.ts";
 import { TokenCheck, type TokenCheckOptions } from "./token-check.ts";
 import { TokenUseCases } from "./token-use-cases.ts";
@@ -22,7 +23,7 @@ export function openTokens(
   settings: { readonly failedTokensPerMinute: number },
   parts: Foundation & { readonly keys: SigningKeys; readonly people: NonNullable<TokenCheckOptions["people"]> },
 ) {
-  const { db, keys, notifications, clock, log, lifecycle, people } = parts;
+  const { db, sealer, keys, notifications, clock, log, lifecycle, people } = parts;
   const check = new TokenCheck({ db, keys, notifications, clock, people });
   lifecycle.onClose("tokens", () => check.close());
   const uses = new TokenUses({ db, clock, log });
@@ -32,6 +33,7 @@ export function openTokens(
     tokens: new Authenticator({ check, uses, failedPerMinute: settings.failedTokensPerMinute, clock }),
     tokenUseCases: new TokenUseCases({ db, keys, clock }),
     keyUseCases: new SigningKeyUseCases({ db, keys, clock }),
+    requestKeys: new RequestKeys({ db, sealer, clock, log }),
     // For people whose projects have changed.
     personChanged: (personId: string): void => check.personChanged(personId),
   };

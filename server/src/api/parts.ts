@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { hardwareAnswer } from "@slipway/contract/hardware-routes.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
+import type { RequestKeys } from "#accounts/request-keys.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import type { TokenUseCases } from "#accounts/token-use-cases.ts";
 import type { UseCases } from "#apps/use-cases.ts";
@@ -42,6 +43,8 @@ export type ApiParts = {
   readonly tokens: ApiAuthenticator;
   readonly tokenUseCases: TokenUseCases;
   readonly keyUseCases: SigningKeyUseCases;
+  /** The idempotency keys of requests that create something. */
+  readonly requestKeys: Pick<RequestKeys, "once">;
   readonly keys: Pick<SigningKeys, "jwks">;
   readonly uploads: Pick<Uploads, "progress" | "receive" | "filesOf">;
   readonly volumes: Volumes;

@@ -2,7 +2,7 @@
 // known path with another method is answered 405, everything else 404.
 import { METHODS } from "node:http";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Route } from "@slipway/contract/route.ts";
+import { takesKey, type Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { AuditAction } from "@slipway/contract/words.ts";
 import { actorOf, type Caller, type PersonCaller } from "#accounts/caller.ts";
@@ -11,7 +11,7 @@ import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import { authenticate, authorize } from "./access.ts";
-import { appNameOf, pathPart, readQuery, type Handler } from "./call.ts";
+import { appNameOf, pathPart, readQuery, type ApiCall, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -23,6 +23,8 @@ const refusalsMax = 300;
 
 /** Of a route that takes bytes; GitHub sends no larger event. */
 const bytesMax = 26_214_400;
+
+const keyForm = /^[\x21-\x7e]{1,255}$/;
 
 /** All that node's parser knows, so that each is answered; it hands over CONNECT in a way of its own. */
 const methods = METHODS.filter((method) => method !== "CONNECT");
@@ -99,11 +101,25 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
       const appId = appName === undefined ? null : await parts.apps.resolve(projectId, appName);
       const { body } = request;
       const call = { request, reply, route, appId, caller, by, query, body, admit: () => admit(request, route, parts) };
-      const answer = await handle(call);
+      const answer = await handleOnce(call, handle, parts);
       if (answer === undefined) return reply;
       return reply.code(route.status).send(answer);
     },
   });
+}
+
+/** Handles a request with an Idempotency-Key once, and answers its repetitions from memory. */
+async function handleOnce(call: ApiCall, handle: Handler, parts: HandlerParts): Promise<object | undefined> {
+  const { request, reply, route, caller, body } = call;
+  const key = request.headers["idempotency-key"];
+  if (key === undefined || caller === null || !takesKey(route)) return await handle(call);
+  if (typeof key !== "string" || !keyForm.test(key)) {
+    throw new Fault("invalid", "Idempotency-Key must have 1 to 255 visible ASCII characters.");
+  }
+  const content = `${request.method} ${request.url}\n${JSON.stringify(body)}`;
+  const { answer, isRepeated } = await parts.requestKeys.once({ caller, key, content }, () => handle(call));
+  if (isRepeated) void reply.header("idempotency-replayed", "true");
+  return answer;
 }
 
 /** Throws `Fault` unless the request's token is valid now and permits the route. */

@@ -8,7 +8,7 @@ import { deleteOldRequests } from "./dead-run-store.ts";
 
 /** Rows have bodies of megabytes: small batches. */
 const bodiesMax = 200;
-/** docs: a repeated key returns the same run for 24 hours. */
+/** docs: a repeated key returns the same run, or of a request that creates something the same answer, for 24 hours. */
 const keyDays = 1;
 
 /** The steps of one turn, with the configured days. */
@@ -34,5 +34,11 @@ export function runRetention(options: {
     olderRows(db, { name: "calls", table: "calls", time: "ended_at", before }),
     olderRows(db, { name: "numbers of calls that were not recorded", table: "calls_left_out", time: "at", before }),
     olderRows(db, { name: "keys", table: "run_keys", time: "created_at", before: daysAgo(clock, keyDays) }),
+    olderRows(db, {
+      name: "keys of requests",
+      table: "request_keys",
+      time: "created_at",
+      before: daysAgo(clock, keyDays),
+    }),
   ];
 }

@@ -763,6 +763,18 @@ CREATE INDEX replicas_alive ON public.replicas USING btree (app_id) WHERE (stopp
 CREATE INDEX replicas_by_app ON public.replicas USING btree (app_id, created_at DESC);
 CREATE INDEX replicas_to_meter ON public.replicas USING btree (project_id, id) WHERE ((started_at IS NOT NULL) AND (NOT is_metered));
 
+create table request_keys (
+  caller text not null,
+  key_hash bytea not null,
+  request_hash bytea not null,
+  created_at timestamp with time zone not null,
+  answer_sealed text,
+  constraint request_keys_pkey PRIMARY KEY (caller, key_hash),
+  constraint request_keys_key_hash_check CHECK ((length(key_hash) = 32)),
+  constraint request_keys_request_hash_check CHECK ((length(request_hash) = 32))
+);
+CREATE INDEX request_keys_by_time ON public.request_keys USING btree (created_at);
+
 create table roll_outs (
   app_id text not null,
   release_id uuid not null,

@@ -128,6 +128,8 @@ export type Tables = {
     stopped_at: Date | null; seen_at: Date | null; metered_until: Date | null; is_metered: Generated<boolean>;
     restarts: Generated<number>; instance_id: string | null; is_trial: Generated<boolean>;
     end_kind: "wanted" | "timeout" | "unhealthy" | "stuck" | "reclaimed" | null; grace_ends_at: Date | null; };
+  request_keys: { caller: string; key_hash: Buffer; request_hash: Buffer; created_at: Date;
+    answer_sealed: string | null; };
   roll_outs: { app_id: AppId; release_id: ReleaseId; from_release_id: ReleaseId;
     state: "running" | "paused" | "finished" | "taken_back" | "replaced"; duration_seconds: number; share: number;
     step_ends_at: Date | null; step_left_ms: number | null; is_worse: Generated<boolean>; reason: string | null;

@@ -1,5 +1,6 @@
 // Everything behind the management API, on a fresh database, except the execution of builds; `management-api.ts` serves it.
 import type { TestContext } from "node:test";
+import { RequestKeys } from "#accounts/request-keys.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
@@ -151,6 +152,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     ...{ useCases: cases, people, keys, log, clock },
     tokens: door,
     tokenUseCases: new TokenUseCases({ db, keys, clock }),
+    requestKeys: new RequestKeys({ db, sealer, clock, log }),
     keyUseCases: new SigningKeyUseCases({ db, keys, clock }),
     membership: {
       members: new MemberUseCases({ db, personChanged }),

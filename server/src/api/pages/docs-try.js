@@ -24,7 +24,11 @@ export function tryForm({ method, path, spec }, tokenOf) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     answer.textContent = "Sending …";
-    const headers = { ...(type === undefined || type === "*/*" ? {} : { "content-type": type }) };
+    const given = inputs.filter((one) => one.in === "header" && one.input.value.trim() !== "");
+    const headers = {
+      ...Object.fromEntries(given.map((one) => [one.name, one.input.value.trim()])),
+      ...(type === undefined || type === "*/*" ? {} : { "content-type": type }),
+    };
     if (tokenOf() !== "") headers.authorization = `Bearer ${tokenOf()}`;
     const request = { method: method.toUpperCase(), headers, ...(body === null ? {} : { body: body.input.value }) };
     answer.replaceChildren(...(await shown(addressOf(path, inputs), request)));
