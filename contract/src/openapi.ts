@@ -10,6 +10,13 @@ import { routeIds, routes } from "./routes.ts";
 
 type Json = { [name: string]: unknown };
 
+const aboutAll = [
+  "Apps, builds, logs, runs, webhooks, secrets, credentials and coupons of projects. Every refusal is a JSON object with a message.",
+  "Lists without a `nextToken` among their parameters are complete; `listBuilds` has the latest 100. The others come in pages of at most `pageSize` (in the audit log: `limit`): send the `nextToken` of an answer, of logs its `nextPageToken`, as `nextToken` to go on; the last page has none. Tokens of pages are opaque.",
+  "Ids are no secrets. Those of builds, releases, runs and deliveries are UUIDs that begin with the time (version 7), so that they sort by when they were made; older ones may be of version 4.",
+  "Answers to a valid token say what is left of its requests in this minute: `RateLimit-Limit`, `RateLimit-Remaining`, and in seconds `RateLimit-Reset`.",
+];
+
 /** The whole document; `serverUrl` is the URL where it is served. */
 export function openApiDocument(serverUrl = "/"): Json {
   const paths: Record<string, Json> = {};
@@ -22,8 +29,7 @@ export function openApiDocument(serverUrl = "/"): Json {
     info: {
       title: "Slipway management API",
       version: "1.0.0",
-      description:
-        "Apps, builds, logs, runs, webhooks, secrets, credentials and coupons of projects. Every refusal is a JSON object with a message.",
+      description: aboutAll.join("\n\n"),
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: serverUrl }],

@@ -1,7 +1,7 @@
 // What is kept of runs and calls, on a real database: records of plain calls, the removal of what is old, and lists that
 // read a page and no more, whatever their length.
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { describe, test } from "node:test";
 import { sql, type RawBuilder } from "kysely";
 import { systemClock } from "#lib/clock.ts";
@@ -109,6 +109,9 @@ describe("what is old is removed", () => {
     ] as const) {
       const value = { app_id: appId, key, request_hash: Buffer.from("x"), run_id: young, created_at: daysAgo(days) };
       await db.insertInto("run_keys").values(value).execute();
+      const [key_hash, request_hash] = [randomBytes(32), randomBytes(32)];
+      const request = { caller: key, key_hash, request_hash, created_at: daysAgo(days) };
+      await db.insertInto("request_keys").values(request).execute();
     }
     await remove(db, { resultRetentionDays: 3, runRetentionDays: 10 });
     assert.deepEqual(await idsOf(db, "runs"), new Set([...unfinished, young, older, youngDead, oldDead]));
@@ -118,6 +121,7 @@ describe("what is old is removed", () => {
     assert.equal(await countLeftOut(db, appId, { afterMicros: null, untilMicros: null }), 3);
     const keys = await db.selectFrom("run_keys").select("key").execute();
     assert.deepEqual(keys, [{ key: "new" }]);
+    assert.deepEqual(await db.selectFrom("request_keys").select("caller").execute(), [{ caller: "new" }]);
     const dead = await deadQuery(appId, { status: null, from: null, limit: 10 }).execute(db);
     assert.deepEqual(
       dead.rows.map((row) => row.id),

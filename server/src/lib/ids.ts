@@ -61,14 +61,14 @@ export function projectIdOf(appId: AppId): ProjectId {
   return (/^(?:dev-)?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? "") as ProjectId;
 }
 
-/** A new random id. */
+/** A new random id that begins with the time. */
 export function newBuildId(): BuildId {
-  return randomUUID() as BuildId;
+  return newTimedUuid() as BuildId;
 }
 
-/** A new random id. */
+/** A new random id that begins with the time. */
 export function newReleaseId(): ReleaseId {
-  return randomUUID() as ReleaseId;
+  return newTimedUuid() as ReleaseId;
 }
 
 /** A new random id that shows the app's name. */

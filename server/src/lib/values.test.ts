@@ -5,7 +5,17 @@ import fc from "fast-check";
 import { assert as hold, AssertionFailed, must, never } from "./assert.ts";
 import { backoffMs } from "./backoff.ts";
 import { Fault, faultTable } from "./fault.ts";
-import { appIdOf, appNameForm, newProjectId, newReplicaId, newRunId, projectIdForm } from "./ids.ts";
+import {
+  appIdOf,
+  appNameForm,
+  newBuildId,
+  newDeliveryId,
+  newProjectId,
+  newReleaseId,
+  newReplicaId,
+  newRunId,
+  projectIdForm,
+} from "./ids.ts";
 import { closestName } from "./closest-name.ts";
 
 describe("assertions", () => {
@@ -79,6 +89,11 @@ describe("ids", () => {
   test("a replica's id begins with its app's name, and ids do not repeat", () => {
     assert.match(newReplicaId("hello"), /^hello-[0-9a-f]{10}$/);
     assert.equal(new Set(Array.from({ length: 500 }, () => newRunId())).size, 500);
+    for (const make of [newBuildId, newReleaseId, newRunId, newDeliveryId]) {
+      const [one, time] = [make(), Date.now()];
+      assert.match(one, /^[0-9a-f]{8}-[0-9a-f]{4}-7/, "an id of version 7, which begins with the time");
+      assert.ok(Math.abs(Number.parseInt(one.replaceAll("-", "").slice(0, 12), 16) - time) < 60_000);
+    }
   });
 });
 

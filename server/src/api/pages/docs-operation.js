@@ -80,7 +80,7 @@ export function typeOf({ anyOf, enum: choices, const: only, type, items, format 
 }
 
 /** A text whose parts between backticks are code. */
-function prose(text) {
+export function prose(text) {
   const parts = text.split("`").map((part, index) => (index % 2 === 1 ? make("code", part) : part));
   return group("p", parts);
 }

@@ -1,7 +1,7 @@
 // The API reference: every operation of /openapi.json by group, found by words, each with what it takes and answers. The
 // details of an operation are made when it is opened.
 import { group, make } from "./elements.js";
-import { details } from "./docs-operation.js";
+import { details, prose } from "./docs-operation.js";
 
 const element = (id) => document.getElementById(id);
 
@@ -12,7 +12,7 @@ async function start() {
   const answer = await fetch("/openapi.json");
   if (!answer.ok) throw new Error(`/openapi.json was answered ${answer.status}.`);
   const api = await answer.json();
-  element("about").textContent = api.info.description;
+  element("about").append(...api.info.description.split("\n\n").map((text) => prose(text)));
   const operations = Object.entries(api.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, spec]) => ({ method, path, spec, words: wordsOf(method, path, spec) })),
   );
