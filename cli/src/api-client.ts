@@ -3,7 +3,8 @@
 import { createClient, type Client } from "@slipway/client/client.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
-import { Refused } from "./refused.ts";
+import { exitCodes, Refused, type ExitCode } from "./refused.ts";
+import { EventTooLarge, serverEvents, type ServerEvent } from "./server-events.ts";
 
 /** The platform answered with a refusal. */
 export class ApiRefused extends Refused {
@@ -12,14 +13,11 @@ export class ApiRefused extends Refused {
   readonly body: unknown;
 
   constructor(status: number, message: string, body: unknown) {
-    super(message);
+    super(message, { exitCode: codeOf(status) });
     this.status = status;
     this.body = body;
   }
 }
-
-/** A server-sent event. */
-export type ServerEvent = { readonly id: string; readonly event: string; readonly data: string };
 
 export type Ask = {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -36,7 +34,6 @@ const answerMs = 30_000;
 const answerBytesMax = 50_000_000;
 /** The platform gives a sign of life every 15 seconds. */
 const silenceMs = 60_000;
-const eventCharactersMax = 10_000_000;
 /** A read is retried once after a broken connection; a change is not, because it may have happened. */
 const triesOfReads = 2;
 
@@ -95,23 +92,27 @@ export class ApiClient {
     const response = await this.send(new Request(this.url + path, { headers, signal: silence.signal }), null);
     const late = setTimeout(() => silence.abort(new DOMException("no sign of life", "TimeoutError")), silenceMs);
     try {
-      let text = "";
-      for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-        late.refresh();
-        const blocks = (text + part).split("\n\n");
-        text = blocks.pop() ?? "";
-        if (text.length > eventCharactersMax) throw new Refused(`An event from ${this.url} is too large.`);
-        for (const block of blocks) {
-          const event = eventOf(block);
-          if (event.data !== "") yield event;
+      const touched = (async function* (body: AsyncIterable<Uint8Array>) {
+        for await (const part of body) {
+          late.refresh();
+          yield part;
         }
-      }
+      })(response.body ?? ReadableStream.from<Uint8Array>([]));
+      yield* serverEvents(touched);
     } catch (error) {
+      if (error instanceof EventTooLarge)
+        throw new Refused(`An event from ${this.url} is too large.`, { cause: error });
       throw error instanceof Refused ? error : this.#unreachable(error);
     } finally {
       clearTimeout(late);
       silence.abort();
     }
+  }
+
+  /** GETs `path`, whose answer may be of any size, and take as long as it does. */
+  async download(path: string): Promise<{ readonly headers: Headers; readonly bytes: AsyncIterable<Uint8Array> }> {
+    const { headers, body } = await this.send(new Request(this.url + path), null);
+    return { headers, bytes: body ?? ReadableStream.from<Uint8Array>([]) };
   }
 
   /**
@@ -181,13 +182,9 @@ export class ApiClient {
   }
 }
 
-function eventOf(block: string): ServerEvent {
-  const fields = new Map<string, string>();
-  for (const line of block.split("\n")) {
-    const [, name, value = ""] = /^([a-z]+): ?(.*)$/s.exec(line) ?? [];
-    if (name !== undefined) fields.set(name, value);
-  }
-  return { id: fields.get("id") ?? "", event: fields.get("event") ?? "message", data: fields.get("data") ?? "" };
+function codeOf(status: number): ExitCode {
+  if (status === 401 || status === 403) return exitCodes.denied;
+  return status === 404 ? exitCodes.notFound : exitCodes.failed;
 }
 
 function parsed(text: string): unknown {

@@ -1,25 +1,59 @@
-// `slipway apps`: lists the apps of a project.
+// `slipway apps list` and `slipway apps show`: the apps of a project, and one with its settings.
 import { answerOf } from "@slipway/client/client.ts";
-import { command } from "./command.ts";
-import { connect, projectOf, projectOptions } from "./connection.ts";
-import { jsonOption, printTable } from "./table.ts";
+import { listCommand, showCommand } from "./resource.ts";
+import { moment, printTable, state } from "./table.ts";
 
-/** Lists the apps with their states. */
-export const listApps = command({
-  name: "apps",
-  about: "List the apps of the project, with their states, the time of their last change, and what an app waits for.",
-  options: { ...projectOptions, ...jsonOption },
-  async run(given, machine) {
-    const connection = connect(given, machine);
-    const project = await projectOf(connection, given, machine);
-    const params = { path: { project_id: project } };
-    const apps = await answerOf(connection.client.api.GET("/v2/projects/{project_id}/apps", { params }));
-    if (given.has("json")) {
-      machine.print(JSON.stringify(apps));
-      return;
-    }
-    const rows = apps.map(({ name, status, updatedAt, waitReason }) => [name, status, updatedAt, waitReason ?? ""]);
-    if (rows.length === 0) machine.tell("The project has no apps yet.");
-    else printTable(machine, ["NAME", "STATE", "CHANGED", "WAITS FOR"], rows);
-  },
-});
+/** By verb. */
+export const apps = {
+  list: listCommand({
+    name: "apps list",
+    about: "List the apps of the project, with their states, the time of their last change, and what an app waits for.",
+    examples: ["apps", "apps --json"],
+    of: "project",
+    items: ({ api, path }) => answerOf(api.GET("/v2/projects/{project_id}/apps", { params: { path } })),
+    columns: {
+      NAME: ({ name }) => name,
+      STATE: ({ status }) => state(status),
+      CHANGED: ({ updatedAt }) => moment(updatedAt),
+      "WAITS FOR": ({ waitReason }) => waitReason ?? "",
+    },
+    none: "The project has no apps yet.",
+  }),
+
+  show: showCommand({
+    name: "apps show",
+    about: "Show an app: its state, its address, and every setting in effect with where it comes from.",
+    examples: ["apps show hello", "apps show hello --json"],
+    of: "app",
+    item: ({ api, path }) => answerOf(api.GET("/v2/projects/{project_id}/apps/{app_id}", { params: { path } })),
+    fields: (app) => ({
+      Name: app.name,
+      Id: app.id,
+      State: state(app.status),
+      "Waits for": app.waitReason,
+      Address: app.internalEndpoint,
+      Repository: app.gitRepo,
+      Created: moment(app.createdAt),
+      Changed: moment(app.updatedAt),
+      "Live release": app.liveRelease === null ? null : `v${app.liveRelease}`,
+      "Latest build": state(app.lastBuildStatus),
+      "Build says": app.lastBuildReason,
+      "Deploys paused": app.autoDeployPausedReason,
+    }),
+    more({ settings }, machine) {
+      const rows = Object.entries(settings).map(([name, { value, origin, pending }]) => [
+        name,
+        settingText(value),
+        origin,
+        pending === undefined ? "" : settingText(pending),
+      ]);
+      machine.print("");
+      printTable(machine, ["SETTING", "VALUE", "FROM", "PENDING"], rows);
+    },
+  }),
+};
+
+function settingText(value: unknown): string {
+  if (value === null || value === undefined) return "-";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

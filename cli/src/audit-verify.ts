@@ -2,9 +2,9 @@
 import { createReadStream } from "node:fs";
 import { readKeys } from "./audit-keys.ts";
 import { command } from "./command.ts";
+import { printJson } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
-import { jsonOption } from "./table.ts";
 import type { Intact, Verdict } from "./verify/verdict.ts";
 import { verifyExport } from "./verify/verify-export.ts";
 
@@ -19,11 +19,11 @@ Exit code 0: the log is intact. 1: it is not. 2: the file cannot be verified.`;
 export const verifyAudit = command({
   name: "audit verify",
   about,
+  examples: ["audit verify audit.ndjson --keys https://slipway.example.org/.well-known/jwks.json"],
   operands: [{ name: "file", about: 'The exported file, or "-" for standard input.' }],
   options: {
     keys: { value: "<jwks>", about: "Public keys of the platform: a file, or the URL of its /.well-known/jwks.json." },
     earlier: { value: "<file>", about: "An earlier export of the same log, which this one must continue." },
-    ...jsonOption,
   },
   async run(given, machine) {
     const place = given.text("keys");
@@ -31,7 +31,7 @@ export const verifyAudit = command({
     const earlierFile = given.text("earlier");
     const earlier = earlierFile === undefined ? null : await verifyEarlier(earlierFile, keys);
     const verdict = await verify(given.operand("file"), keys, earlier);
-    if (given.has("json")) machine.print(JSON.stringify(verdict));
+    if (given.has("json")) printJson(machine, verdict);
     else if (verdict.result === "intact") machine.print(intactText(verdict) + earlierText(earlier));
     else machine.tell(plain(verdict.message));
     if (verdict.result === "intact" && keys === null) {

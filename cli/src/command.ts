@@ -1,9 +1,10 @@
-// The framework for commands: operands and options, the help text generated from them, and the refusal of unknown input.
-// A command is one call of `command` in its own file, listed in `commands.ts`.
+// The framework for commands: operands and options, and the refusal of unknown input. Every command has `--help` with
+// examples, and `--json`. A command is one call of `command`, listed in `commands.ts`.
 import { parseArgs, type ParseArgsConfig } from "node:util";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
+import { helpOf } from "./help.ts";
 import type { Machine } from "./machine.ts";
-import { Refused } from "./refused.ts";
+import { misuse, type Refused } from "./refused.ts";
 
 /** Runs a command with the arguments after its name; resolves with the exit code. Throws `Refused`. */
 export type Run = (parameters: readonly string[], machine: Machine) => Promise<number>;
@@ -20,12 +21,16 @@ export type Operand = {
   readonly name: string;
   readonly about: string;
   readonly isOptional?: true;
+  /** The last operand: it takes all that follow, at least one unless it is optional. */
+  readonly isMany?: true;
 };
 
 /** The parsed arguments. */
 export type Given = {
   /** The operand's text; "" when it is optional and omitted. */
   operand(name: string): string;
+  /** All texts of the operand that takes many. */
+  operands(name: string): readonly string[];
   /** The option's value; undefined when it was not given. */
   text(name: string): string | undefined;
   /** True when the option was given. */
@@ -35,36 +40,44 @@ export type Given = {
 export type CommandShape = {
   /** The words after `slipway`, such as `service-accounts create`. */
   readonly name: string;
-  /** What the command does, in a few lines. */
+  /** What the command does, in a few sentences; the help wraps its lines. */
   readonly about: string;
+  /** Whole command lines, without `slipway`; at least one. */
+  readonly examples: readonly string[];
   readonly operands?: readonly Operand[];
   readonly options?: Readonly<Record<string, Option>>;
+  /** It ends itself after Ctrl-C, to tidy up; by default the process ends at once. */
+  readonly endsItself?: true;
   /** Resolves with the exit code; undefined means 0. */
   readonly run: (given: Given, machine: Machine) => Promise<number | void>;
 };
 
-const helpOption = { help: { value: null, about: "Show this text.", short: "h" } } as const satisfies Record<
-  string,
-  Option
->;
-/** The second column of the help. */
-const columnAt = 24;
+/** A command with what it is made of. */
+export type Command = Run & { readonly shape: CommandShape };
+
+/** The options that every command has. */
+export const commonOptions = {
+  json: { value: null, about: "Print JSON; commands that follow something print a line of JSON for each thing." },
+  help: { value: null, about: "Show this text.", short: "h" },
+} as const satisfies Record<string, Option>;
 
 /** Makes a command that answers `--help` and refuses unknown arguments. */
-export function command(shape: CommandShape): Run {
-  return async (parameters, machine) => {
+export function command(shape: CommandShape): Command {
+  const run: Run = async (parameters, machine) => {
     const given = parse(shape, parameters);
     if (given === null) {
-      machine.print(helpOf(shape));
+      machine.print(helpOf(shape, commonOptions));
       return 0;
     }
+    if (shape.endsItself !== true) machine.endOnInterrupt();
     return (await shape.run(given, machine)) ?? 0;
   };
+  return Object.assign(run, { shape });
 }
 
 /** Null: help was requested. */
 function parse(shape: CommandShape, parameters: readonly string[]): Given | null {
-  const options = { ...shape.options, ...helpOption };
+  const options = { ...shape.options, ...commonOptions };
   const config = Object.fromEntries(
     Object.entries(options).map(([name, { value, short }]: [string, Option]) => [
       name,
@@ -76,14 +89,16 @@ function parse(shape: CommandShape, parameters: readonly string[]): Given | null
   const operands = shape.operands ?? [];
   const missing = operands.find(({ isOptional }, index) => isOptional !== true && positionals[index] === undefined);
   if (missing !== undefined) throw misused(shape, `${missing.name} is missing: ${lowered(missing.about)}`);
-  const tooMany = positionals[operands.length];
+  const tooMany = operands.at(-1)?.isMany === true ? undefined : positionals[operands.length];
   if (tooMany !== undefined) throw misused(shape, `"${tooMany}" is an unexpected argument`);
   const textOf = (name: string): string | undefined => {
     const value = values[name];
     return typeof value === "string" ? value : undefined;
   };
+  const indexOf = (name: string): number => operands.findIndex((one) => one.name === name);
   return {
-    operand: (name) => positionals[operands.findIndex((one) => one.name === name)] ?? "",
+    operand: (name) => positionals[indexOf(name)] ?? "",
+    operands: (name) => positionals.slice(indexOf(name)),
     text: textOf,
     has: (name) => values[name] !== undefined,
   };
@@ -111,33 +126,10 @@ function parseTyped(
 }
 
 function misused(shape: CommandShape, what: string, cause?: unknown): Refused {
-  return new Refused(
-    `${what.replace(/[?.]?$/, (end) => (end === "?" ? end : "."))} See slipway ${shape.name} --help.`,
-    {
-      exitCode: 2,
-      cause,
-    },
-  );
+  const sentence = what.replace(/[?.]?$/, (end) => (end === "?" ? end : "."));
+  return misuse(`${sentence} See slipway ${shape.name} --help.`, cause);
 }
 
 function lowered(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
-}
-
-function helpOf({ name, about, operands = [], options = {} }: CommandShape): string {
-  const shown = operands.map((one) => (one.isOptional === true ? `[<${one.name}>]` : `<${one.name}>`));
-  const all: Readonly<Record<string, Option>> = { ...options, ...helpOption };
-  const rows = [
-    ...operands.map((one) => row(`<${one.name}>`, one.about)),
-    ...Object.entries(all).map(([key, { value, about: what, short }]) =>
-      row(`${short === undefined ? "" : `-${short}, `}--${key}${value === null ? "" : ` ${value}`}`, what),
-    ),
-  ];
-  return [`Usage: slipway ${[name, ...shown, "[options]"].join(" ")}`, "", about.trim(), "", ...rows].join("\n");
-}
-
-/** One line of the help: the words to type, and what they do. */
-export function row(left: string, right: string): string {
-  const gap = left.length + 4 > columnAt ? `\n${" ".repeat(columnAt)}` : " ".repeat(columnAt - left.length - 2);
-  return `  ${left}${gap}${right}`;
 }

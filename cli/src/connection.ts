@@ -1,11 +1,13 @@
 // Resolves which platform, which credentials and which project a command uses: from its options, then the environment, then
 // the sign-in stored by `slipway login`.
+import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { listOf, textOf, fieldsOf } from "./answer.ts";
 import { ApiClient, ApiRefused, type Bearer } from "./api-client.ts";
 import { tokenEndMs, tokenProject } from "./claims.ts";
 import type { Given, Option } from "./command.ts";
 import type { Machine } from "./machine.ts";
-import { Refused } from "./refused.ts";
+import { plain } from "./plain-text.ts";
+import { exitCodes, misuse, Refused } from "./refused.ts";
 import { isOfServiceAccount, readSignIns, renewSignIn, writeSignIn, type SignIn } from "./sign-ins.ts";
 
 /** Options of every command that talks to a platform. */
@@ -100,7 +102,16 @@ export function chosen(projects: readonly Project[], named: string): Project {
   if (byId !== undefined) return byId;
   const byName = projects.filter(({ name }) => name === named);
   const [only] = byName;
-  if (only === undefined) throw new Refused(`You have no project "${named}". To list your projects: slipway projects`);
+  if (only === undefined) {
+    const meant = closestName(
+      named,
+      projects.map(({ name }) => name),
+    );
+    const hint = meant === undefined ? "" : ` Did you mean ${plain(meant)}?`;
+    throw new Refused(`You have no project "${plain(named)}".${hint} To list your projects: slipway projects`, {
+      exitCode: exitCodes.notFound,
+    });
+  }
   if (byName.length === 1) return only;
   throw new Refused(
     `Several projects are named "${named}". Use an id instead: ${byName.map(({ id }) => id).join(", ")}`,
@@ -134,6 +145,7 @@ async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine
     // The session was revoked, ended by a changed password, or expired: the stored tokens are useless now.
     writeSignIn(machine, client.url, null);
     throw new Refused(`The session of ${email} at ${client.url} has ended. Sign in again: slipway login`, {
+      exitCode: exitCodes.denied,
       cause: error,
     });
   }
@@ -144,6 +156,7 @@ function notSignedIn(url: string | null): Refused {
   const how = url === null ? "slipway login --url <platform url>" : `slipway login --url ${url}`;
   return new Refused(
     `You are not signed in${where}. Sign in: ${how}\nIn scripts and CI, set SLIPWAY_TOKEN to the token of a service account instead.`,
+    { exitCode: exitCodes.denied },
   );
 }
 
@@ -152,15 +165,12 @@ function checkedUrl(name: string, given: string): string {
   try {
     url = new URL(given);
   } catch (error) {
-    throw new Refused(`${name} is "${given}", but must be a URL such as https://slipway.example.org.`, {
-      exitCode: 2,
-      cause: error,
-    });
+    throw misuse(`${name} is "${given}", but must be a URL such as https://slipway.example.org.`, error);
   }
   const isPlain = url.username === "" && url.password === "" && url.search === "" && url.hash === "";
   if (!/^https?:$/.test(url.protocol) || !isPlain) {
     // The URL is not shown: it may contain a password.
-    throw new Refused(`${name} must be a URL with http or https, without user, query or fragment.`, { exitCode: 2 });
+    throw misuse(`${name} must be a URL with http or https, without user, query or fragment.`);
   }
   return url.href.replace(/\/+$/, "");
 }

@@ -30,13 +30,14 @@ Exit code 0: the app is live. 1: the deployment failed. 2: it could not begin. 1
 export const deploy = command({
   name: "deploy",
   about,
+  examples: ["deploy", "deploy shop --name shop-next", "deploy --git --detach --json"],
+  endsItself: true,
   operands: [{ name: "folder", about: "The app's folder. Default: this one.", isOptional: true }],
   options: {
     name: { value: "<app>", about: "The app's name. Default: deployment.name in slipway.toml." },
     git: { value: null, about: "Deploy the newest commit of the branch from the remote origin, not the files here." },
     detach: { value: null, about: "Do not wait for the build.", short: "d" },
     yes: { value: null, about: "Upload even if the app is deployed from a repository so far.", short: "y" },
-    json: { value: null, about: "Print the result as JSON; the log goes to standard error." },
     ...projectOptions,
   },
   async run(given, machine) {

@@ -20,6 +20,8 @@ the file .env. Not isolated, and without the system packages and build commands 
 export const dev = command({
   name: "dev",
   about,
+  examples: ["dev", "dev shop --port 9000 --env shop/.env.local"],
+  endsItself: true,
   operands: [{ name: "folder", about: "The app's folder. Default: this one.", isOptional: true }],
   options: {
     port: {

@@ -1,14 +1,14 @@
 // `slipway doctor`: checks this machine and the platform that commands use, and says what to do about what is missing.
 import { command } from "./command.ts";
 import { checks } from "./doctor-checks.ts";
-import { jsonOption } from "./table.ts";
+import { printJson } from "./output.ts";
 
 /** Reports each check. */
 export const doctor = command({
   name: "doctor",
   about: `Check what a platform on this machine needs (git, Docker, Python, user namespaces, port, disk), and the platform that
 commands use. It changes nothing. A warning says what will not work. Exit code 1: there is a fault.`,
-  options: jsonOption,
+  examples: ["doctor", "doctor --json"],
   async run(given, machine) {
     const found = [];
     for (const { name, run } of checks) {
@@ -18,7 +18,7 @@ commands use. It changes nothing. A warning says what will not work. Exit code 1
       machine.print(`${finding.state.padEnd(stateWidth)}${name.padEnd(nameWidth)}${finding.about}`);
       if (finding.todo !== undefined) machine.print(`${" ".repeat(stateWidth + nameWidth)}${finding.todo}`);
     }
-    if (given.has("json")) machine.print(JSON.stringify(found));
+    if (given.has("json")) printJson(machine, found);
     return found.some(({ state }) => state === "fault") ? 1 : 0;
   },
 });

@@ -10,6 +10,7 @@ export const down = command({
   name: "down",
   about: `Stop the platform on this machine, after its running calls have ended, and the replicas of its apps. Data stays: the
 next slipway up goes on with it. Only the platform of the data folder ends (SLIPWAY_DATA_DIR).`,
+  examples: ["down"],
   run: (_given, machine) => {
     const checkout = findCheckout(machine);
     if (!existsSync(checkout.node)) {

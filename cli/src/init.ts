@@ -20,6 +20,7 @@ export const init = command({
   name: "init",
   about: `Make a folder deployable: writes a commented slipway.toml that fits what is there (functions in a main.py, FastAPI, Flask
 and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to begin with. It overwrites nothing.`,
+  examples: ["init", "init shop --name shop"],
   operands: [
     { name: "folder", about: "The folder, which is made if it is not there. Default: this one.", isOptional: true },
   ],

@@ -1,8 +1,8 @@
 // Parses the lifetime of a new token: `90d`, `12h`, a timestamp, or `never`.
-import { Refused } from "./refused.ts";
+import { misuse, type Refused } from "./refused.ts";
 
-const unitMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
-const form = /^(\d{1,6})([mhdw])$/;
+const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+const form = /^(\d{1,6})([smhdw])$/;
 const timeForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/;
 
 /** The expiry in RFC 3339; null for `never`. `option` is named in the refusal. Pure. */
@@ -22,11 +22,20 @@ export function secondsOf(given: string, option: string): number {
   throw misread(option, given, "30m, 24h, 7d or 0");
 }
 
+/** The time in RFC 3339 that is `given` (`10m`, `2h`, …) ago, or that `given` says. Pure. */
+export function timeBefore(given: string, { option, nowMs }: { option: string; nowMs: number }): string {
+  const ms = durationMs(given);
+  const startMs = ms === null ? (timeForm.test(given) ? Date.parse(given) : Number.NaN) : nowMs - ms;
+  const start = new Date(startMs);
+  if (!Number.isNaN(start.getTime())) return start.toISOString();
+  throw misread(option, given, "10m, 2h, 7d, or a time such as 2027-01-31T12:00:00Z");
+}
+
 function durationMs(given: string): number | null {
   const [, count, unit = ""] = form.exec(given) ?? [];
   return count === undefined ? null : Number(count) * (unitMs[unit] ?? 0);
 }
 
 function misread(option: string, given: string, allowed: string): Refused {
-  return new Refused(`${option} is "${given}", but must be ${allowed}.`, { exitCode: 2 });
+  return misuse(`${option} is "${given}", but must be ${allowed}.`);
 }

@@ -31,6 +31,7 @@ export const login = command({
   about: `Sign in: shows a code and waits until you have approved it in a browser. Requires a terminal.
 With --token, the token of a service account is read from standard input and stored instead: slipway login --token < file.
 In scripts and CI, set SLIPWAY_TOKEN to the token of a service account, which stores nothing.`,
+  examples: ["login", "login --url https://slipway.example.org", "login --token < token.txt"],
   options: {
     token: { value: null, about: "Store a service account's token, read from standard input." },
     url: { value: "<url>", about: `URL of the platform. Default: SLIPWAY_URL, the last one used, or ${urlAtHome}.` },

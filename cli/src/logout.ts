@@ -10,6 +10,7 @@ export const logout = command({
   name: "logout",
   about: `Sign out on this machine: ends the session, revokes its tokens and removes them from here.
 Other sessions, such as the one in your browser, stay active.`,
+  examples: ["logout"],
   options: platformOptions,
   async run(given, machine) {
     const signIns = readSignIns(machine);

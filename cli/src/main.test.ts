@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import type { Run } from "./command.ts";
 import { commands, type Entry } from "./commands.ts";
 
 const main = fileURLToPath(new URL("main.ts", import.meta.url));
@@ -25,25 +26,72 @@ function slipwayWith(environment: Record<string, string>, ...parameters: string[
   return { status, stdout, stderr };
 }
 
-/** The words of every command. */
-function everyCommand(entries: Readonly<Record<string, Entry>>, before: readonly string[] = []): string[][] {
+/** The words and the entry of every command. */
+function everyCommand(
+  entries: Readonly<Record<string, Entry>>,
+  before: readonly string[] = [],
+): { words: string[]; load: () => Promise<Run> }[] {
   return Object.entries(entries).flatMap(([word, entry]) => {
     const words = [...before, word];
-    return "load" in entry ? [words] : everyCommand(entry.verbs, words);
+    return "load" in entry ? [{ words, load: entry.load }] : everyCommand(entry.verbs, words);
   });
+}
+
+/** What a command prints in this process, which is faster than one process for each. */
+async function printed(run: Run, parameters: readonly string[]): Promise<string> {
+  const lines: string[] = [];
+  const refused = (): never => assert.fail("nothing else is used");
+  const code = await run(parameters, {
+    ...{ environment: {}, homeFolder: home, isInteractive: false, columns: null, version: "", system: "" },
+    ...{ write: refused, tell: refused, endOnInterrupt: refused },
+    print: (text) => void lines.push(text),
+    paint: (_paint, text) => text,
+  });
+  assert.equal(code, 0);
+  return lines.join("\n");
 }
 
 test("the help names every command and goes to standard output", () => {
   const { status, stdout } = slipway("--help");
   assert.equal(status, 0);
-  for (const word of [...Object.keys(commands), "--help", "--version"]) assert.ok(stdout.includes(word), word);
+  const shown = Object.entries(commands).flatMap(([word, { isAlias }]) => (isAlias === true ? [] : [word]));
+  for (const word of [...shown, "--help", "--version"]) assert.ok(stdout.includes(word), word);
 });
 
-test("every command has a help, which names it and goes to standard output", () => {
-  for (const words of everyCommand(commands)) {
+test("every command has a help that names it, has examples that it understands and --json, and fits 100 columns", async () => {
+  // The platform's own help lists its settings.
+  for (const { words, load } of everyCommand(commands).filter(({ words: [word] }) => word !== "start")) {
+    const run = await load();
+    const help = await printed(run, ["--help"]);
+    const name = /^Usage: slipway ([a-z -]+[a-z])/.exec(help)?.[1] ?? "";
+    assert.ok(name === words.join(" "), `${words.join(" ")}: ${help}`);
+    assert.match(help, /^  --json  /m, name);
+    for (const line of help.split("\n")) assert.ok(line.length <= 100, `${name}: ${line}`);
+    const examples = [...help.matchAll(/^  slipway (.*)$/gm)].map(([, example = ""]) => example);
+    assert.ok(help.includes("\nExamples:\n") && examples.length > 0, `${name} has no example`);
+    for (const example of examples) {
+      const short = words.at(-1) === "list" || words.at(-1) === "show" ? words.slice(0, -1).join(" ") : name;
+      const own = example.startsWith(name) ? name : short;
+      assert.ok(example.startsWith(own), `${name}: ${example}`);
+      const given = example
+        .slice(own.length)
+        .replace(/ > .*$/, "")
+        .split(" ")
+        .filter(Boolean);
+      assert.equal(await printed(run, [...given, "--help"]), help, example);
+    }
+  }
+});
+
+test("every first word has a topic, and the lists of commands fit 100 columns", () => {
+  for (const [word, entry] of Object.entries(commands)) {
+    assert.ok(entry.topic !== undefined || entry.isAlias === true, word);
+  }
+  for (const words of [[], ["apps"]]) {
     const { status, stdout, stderr } = slipway(...words, "--help");
-    assert.deepEqual([status, stderr], [0, ""], words.join(" "));
-    assert.ok(stdout.startsWith(words[0] === "start" ? "" : `Usage: slipway ${words.join(" ")}`), stdout);
+    assert.deepEqual([status, stderr], [0, ""]);
+    assert.ok(stdout.startsWith(`Usage: slipway ${[...words, "<command>"].join(" ")}\n`), stdout);
+    for (const line of stdout.split("\n")) assert.ok(line.length <= 100, line);
   }
 });
 
@@ -87,7 +135,7 @@ test("what a command does not take is refused, with what it takes instead", () =
 
 test("who is not signed in is told how to, also where nobody can", () => {
   const { status, stderr } = slipway("projects");
-  assert.equal(status, 1);
+  assert.equal(status, 3);
   assert.match(stderr, /^You are not signed in\. Sign in: slipway login .*\nIn scripts and CI, set SLIPWAY_TOKEN /);
   const login = slipway("login");
   assert.deepEqual([login.status, login.stdout], [1, ""]);

@@ -1,21 +1,13 @@
 #!/usr/bin/env node
-// The command line: finds and runs the command that was typed and exits with its exit code. 0: success; 1: failure with
-// a message; 2: the command was not understood.
+// The command line: finds and runs the command that was typed and exits with its exit code. What the codes mean is in
+// `refused.ts` and docs/guides/command-line.md.
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
-import { row } from "./command.ts";
-import { commands, type Entry } from "./commands.ts";
+import { commands, topics, type Entry } from "./commands.ts";
+import { helpOfCommands } from "./help.ts";
 import { thisMachine, type Machine } from "./machine.ts";
-import { Refused } from "./refused.ts";
+import { exitCodes, misuse, Refused } from "./refused.ts";
 
 const ownOptions = { "--help": "Show this text.", "--version": "Show the version." } as const;
-
-function help(words: readonly string[], entries: Readonly<Record<string, Entry>>): string {
-  const usage = ["Usage: slipway", ...words, "<command>"].join(" ");
-  const rows = Object.entries(entries).map(([name, { about }]) => row(name, about));
-  const options = words.length === 0 ? Object.entries(ownOptions).map(([name, about]) => row(name, about)) : [];
-  const more = `slipway ${[...words, "<command>", "--help"].join(" ")} explains a command.`;
-  return [usage, "", ...rows, ...options, "", more].join("\n");
-}
 
 /** A node of the command tree: the words that may follow, and the default when none does. */
 type Place = {
@@ -24,30 +16,38 @@ type Place = {
   readonly otherwise?: string;
 };
 
+function help({ words, entries }: Place): string {
+  const shown = Object.entries(entries).filter(([, { isAlias }]) => isAlias !== true);
+  const rowsOf = (of: typeof shown) => of.map(([name, { about }]) => [name, about] as const);
+  if (words.length > 0) return helpOfCommands({ words, topics: [{ title: "", rows: rowsOf(shown) }] });
+  const byTopic = topics.map((title) => ({ title, rows: rowsOf(shown.filter(([, { topic }]) => topic === title)) }));
+  const own = { title: "", rows: Object.entries(ownOptions) };
+  return helpOfCommands({ words, topics: [...byTopic, own].filter(({ rows }) => rows.length > 0) });
+}
+
 /** Runs the command that `parameters` name. */
-async function run(
-  parameters: readonly string[],
-  { words, entries, otherwise }: Place,
-  machine: Machine,
-): Promise<number> {
+async function run(parameters: readonly string[], place: Place, machine: Machine): Promise<number> {
+  const { words, entries, otherwise } = place;
   const [word, ...rest] = parameters;
   if (word === "--help" || word === "-h" || (word === "help" && words.length === 0)) {
-    machine.print(help(words, entries));
+    // As in `slipway help apps scale`.
+    if (word === "help" && rest.length > 0) return await run([...rest, "--help"], place, machine);
+    machine.print(help(place));
     return 0;
   }
   if (otherwise !== undefined && (word === undefined || word.startsWith("-"))) {
     return await run([otherwise, ...parameters], { words, entries }, machine);
   }
   if (word === undefined) {
-    machine.tell(help(words, entries));
-    return 2;
+    machine.tell(help(place));
+    return exitCodes.misused;
   }
   const entry = Object.hasOwn(entries, word) ? entries[word] : undefined;
   if (entry === undefined) throw unknown(word, words, entries);
   if ("load" in entry) return await (await entry.load())(rest, machine);
   const { verbs, otherwise: otherVerb } = entry;
-  const place = { words: [...words, word], entries: verbs };
-  return await run(rest, otherVerb === undefined ? place : { ...place, otherwise: otherVerb }, machine);
+  const next = { words: [...words, word], entries: verbs };
+  return await run(rest, otherVerb === undefined ? next : { ...next, otherwise: otherVerb }, machine);
 }
 
 function unknown(word: string, words: readonly string[], entries: Readonly<Record<string, Entry>>): Refused {
@@ -56,7 +56,7 @@ function unknown(word: string, words: readonly string[], entries: Readonly<Recor
   const typed = [...words, word].join(" ");
   const see = ["slipway", ...words, "--help"].join(" ");
   const hint = meant === undefined ? "." : `; did you mean ${meant}?`;
-  return new Refused(`"${typed}" is not a command${hint} See ${see}.`, { exitCode: 2 });
+  return misuse(`"${typed}" is not a command${hint} See ${see}.`);
 }
 
 async function main(parameters: readonly string[], machine: Machine): Promise<number> {
@@ -74,5 +74,7 @@ async function main(parameters: readonly string[], machine: Machine): Promise<nu
 }
 
 // As in `slipway logs … | head`.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+}
 process.exitCode = await main(process.argv.slice(2), thisMachine());

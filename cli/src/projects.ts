@@ -1,27 +1,46 @@
-// `slipway projects`: lists the caller's projects and marks the selected one.
+// `slipway projects …`: lists the caller's projects, and selects the default project for other commands.
 import { command } from "./command.ts";
-import { connect, platformOptions, projectsOf } from "./connection.ts";
-import { jsonOption, printTable } from "./table.ts";
+import { chosen, connect, platformOptions, projectsOf } from "./connection.ts";
+import { plain } from "./plain-text.ts";
+import { Refused } from "./refused.ts";
+import { listCommand } from "./resource.ts";
+import { readSignIns, renewSignIn } from "./sign-ins.ts";
 
-/** Lists the projects. */
-export const listProjects = command({
-  name: "projects list",
-  about: "List the projects that you are a member of. A star marks the project that commands use by default.",
-  options: { ...platformOptions, ...jsonOption },
-  async run(given, machine) {
-    const connection = connect(given, machine);
-    const projects = await projectsOf(connection);
-    if (given.has("json")) {
-      machine.print(JSON.stringify(projects));
-      return;
-    }
-    if (projects.length === 0)
-      machine.tell("You are not a member of any project yet. Ask a project owner to invite you.");
-    const mark = (id: string): string => (id === connection.signIn?.project ? "*" : "");
-    printTable(
-      machine,
-      ["", "PROJECT", "NAME"],
-      projects.map(({ id, name }) => [mark(id), id, name]),
-    );
-  },
-});
+/** By verb. */
+export const projects = {
+  list: listCommand({
+    name: "projects list",
+    about: "List the projects that you are a member of. A star marks the project that commands use by default.",
+    examples: ["projects"],
+    of: "platform",
+    items: ({ connection }) => projectsOf(connection),
+    columns: {
+      "": ({ id }, { connection }) => (id === connection.signIn?.project ? "*" : ""),
+      PROJECT: ({ id }) => id,
+      NAME: ({ name }) => name,
+    },
+    none: "You are not a member of any project yet. Ask a project owner to invite you.",
+  }),
+
+  use: command({
+    name: "projects use",
+    about: "Select the project that commands use by default. The choice is saved with your sign-in.",
+    examples: ["projects use shop", "projects use p-4f1c09aa"],
+    operands: [{ name: "project", about: "The project's id or name." }],
+    options: platformOptions,
+    async run(given, machine) {
+      const connection = connect(given, machine);
+      const { client, signIn } = connection;
+      if (signIn === null)
+        throw new Refused(
+          "SLIPWAY_TOKEN is set, so there is no sign-in to save the choice with. Set SLIPWAY_PROJECT instead.",
+        );
+      const project = chosen(await projectsOf(connection), given.operand("project"));
+      // The access token may just have been renewed.
+      const latest = readSignIns(machine).platforms[client.url] ?? signIn;
+      renewSignIn(machine, client.url, { ...latest, project: project.id });
+      if (given.has("json")) machine.print(JSON.stringify(project));
+      else machine.tell(`Commands now use the project ${plain(project.name)} (${project.id}).`);
+    },
+  }),
+};

@@ -1,23 +1,97 @@
-// Prints lists: as a table for people, as JSON for programs.
-import type { Machine } from "./machine.ts";
-import type { Option } from "./command.ts";
-import { plain } from "./plain-text.ts";
+// Prints lists as tables and single things as fields: on a terminal fitted to its width, with relative times and coloured states;
+// for programs whole and in RFC 3339.
+import type { Machine, Paint } from "./machine.ts";
+import { cut, plain, widthOf } from "./plain-text.ts";
+import { sinceText } from "./since.ts";
 
-/** The option of every list command. */
-export const jsonOption = {
-  json: { value: null, about: "Print JSON." },
-} as const satisfies Record<string, Option>;
+/** A value in a table. Null is shown as "-". */
+export type Cell = string | number | boolean | null | undefined | Moment | State;
 
-/** Prints rows below a header, columns two spaces apart. Control characters are removed, because names are untrusted text. */
-export function printTable(machine: Machine, heads: readonly string[], rows: readonly (readonly string[])[]): void {
-  const lines = [heads, ...rows].map((line) => line.map(plain));
-  const widths = heads.map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
-  for (const line of lines) {
-    machine.print(
-      line
-        .map((cell, index) => cell.padEnd(widths[index] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    );
+/** A point in time, in RFC 3339. */
+export type Moment = { readonly at: string };
+
+/** The state of something, which is coloured. */
+export type State = { readonly state: string };
+
+/** A time as a cell. */
+export function moment(at: string | null | undefined): Moment | null {
+  return at === null || at === undefined ? null : { at };
+}
+
+/** A state as a cell. */
+export function state(text: string | null): State | null {
+  return text === null ? null : { state: text };
+}
+
+/** Where a column is not cut any further. */
+const widthMin = 8;
+const gap = "  ";
+
+const paints: readonly (readonly [Paint, RegExp])[] = [
+  ["green", /^(?:active|success|live|ready|running|delivered|built|finished|current|serving)$/i],
+  ["red", /^(?:.*fail(?:ed|ure|ing)|.*timeout|refused|revoked|expired|taken_back)$/i],
+  ["yellow", /^(?:pending|queued|building|initializing|starting|rolling_out|paused|stopped|waiting|terminating)$/i],
+  ["dim", /^(?:cancelled|replaced|ignored|ended|retired|withdrawn)$/i],
+];
+
+/** Prints rows below a header. Columns of numbers are right-aligned. Control characters are removed: names are untrusted text. */
+export function printTable(machine: Machine, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
+  const texts = rows.map((row) => heads.map((_, index) => cellText(machine, row[index])));
+  const isNumber = heads.map((_, index) => isNumeric(rows.map((row) => row[index])));
+  const widths = heads.map((head, index) => Math.max(widthOf(head), ...texts.map((row) => widthOf(row[index] ?? ""))));
+  const fitted = machine.columns === null ? widths : fit(widths, machine.columns - gap.length * (heads.length - 1));
+  const line = (cells: readonly string[], paint: (text: string, index: number) => string): string =>
+    cells
+      .map((cell, index) => {
+        const width = fitted[index] ?? 0;
+        const shown = cut(cell, width);
+        const padding = " ".repeat(width - widthOf(shown));
+        return isNumber[index] === true ? padding + paint(shown, index) : paint(shown, index) + padding;
+      })
+      .join(gap)
+      .trimEnd();
+  machine.print(line(heads, (text) => machine.paint("dim", text)));
+  for (const [number, row] of texts.entries()) {
+    machine.print(line(row, (text, index) => painted(machine, rows[number]?.[index], text)));
   }
+}
+
+/** Prints names and values, one pair on a line; values are cut by nothing. */
+export function printFields(machine: Machine, fields: Readonly<Record<string, Cell>>): void {
+  const width = Math.max(...Object.keys(fields).map(widthOf));
+  for (const [name, cell] of Object.entries(fields)) {
+    const label = plain(name) + " ".repeat(width - widthOf(name));
+    const text = cellText(machine, cell);
+    machine.print(`${machine.paint("dim", label)}${gap}${painted(machine, cell, text)}`.trimEnd());
+  }
+}
+
+/** The text of a cell on this machine. */
+export function cellText({ columns }: Pick<Machine, "columns">, cell: Cell): string {
+  if (cell === null || cell === undefined) return "-";
+  if (typeof cell !== "object") return plain(String(cell));
+  if ("state" in cell) return plain(cell.state);
+  return plain(columns === null ? cell.at : sinceText(cell.at, Date.now()));
+}
+
+function isNumeric(cells: readonly Cell[]): boolean {
+  const values = cells.filter((cell) => cell !== null && cell !== undefined);
+  return values.length > 0 && values.every((cell) => typeof cell === "number");
+}
+
+function painted(machine: Machine, cell: Cell, text: string): string {
+  if (typeof cell !== "object" || cell === null || !("state" in cell)) return text;
+  const [paint] = paints.find(([, form]) => form.test(cell.state)) ?? [];
+  return paint === undefined ? text : machine.paint(paint, text);
+}
+
+/** Takes from the widest columns until they fit; none gets narrower than `widthMin`. */
+function fit(widths: readonly number[], available: number): number[] {
+  const fitted = [...widths];
+  for (let over = fitted.reduce((sum, width) => sum + width, 0) - available; over > 0; over--) {
+    const widest = Math.max(...fitted);
+    if (widest <= widthMin) break;
+    fitted[fitted.lastIndexOf(widest)] = widest - 1;
+  }
+  return fitted;
 }

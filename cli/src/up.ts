@@ -37,6 +37,7 @@ const shownLines = 15;
 export const up = command({
   name: "up",
   about,
+  examples: ["up"],
   async run(_given, machine) {
     const checkout = findCheckout(machine);
     const before = await running(checkout, machine);
@@ -167,7 +168,12 @@ async function signIn(bootstrap: Bootstrap, checkout: Checkout, machine: Machine
 async function isPersonSignedIn(url: string, machine: Machine): Promise<boolean> {
   const signIn = readSignIns(machine).platforms[url];
   if (signIn === undefined || isOfServiceAccount(signIn)) return false;
-  const options = { operand: () => "", has: () => false, text: (name: string) => (name === "url" ? url : undefined) };
+  const options = {
+    operand: () => "",
+    operands: () => [],
+    has: () => false,
+    text: (name: string) => (name === "url" ? url : undefined),
+  };
   try {
     await projectsOf(connect(options, { ...machine, environment: {} }));
   } catch (error) {

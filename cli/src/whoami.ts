@@ -1,17 +1,18 @@
 // `slipway whoami`: shows the caller, the platform and the selected project.
 import { command } from "./command.ts";
 import { connect, platformOptions, projectsOf, type Project } from "./connection.ts";
+import { output } from "./output.ts";
 import { personOf } from "./person.ts";
 import { plain } from "./plain-text.ts";
 import { isOfServiceAccount } from "./sign-ins.ts";
-import { jsonOption } from "./table.ts";
 import { tokenProject } from "./claims.ts";
 
 /** Shows the caller. Fails when the platform rejects the token. */
 export const whoami = command({
   name: "whoami",
   about: "Show who commands act as, on which platform, and in which project. Fails if the session has ended.",
-  options: { ...platformOptions, ...jsonOption },
+  examples: ["whoami", "whoami --json"],
+  options: platformOptions,
   async run(given, machine) {
     const connection = connect(given, machine);
     const { client, signIn, token } = connection;
@@ -19,13 +20,11 @@ export const whoami = command({
     const projects = await projectsOf(connection);
     const chosenId = (machine.environment["SLIPWAY_PROJECT"] ?? "") || (signIn?.project ?? tokenProject(token ?? ""));
     const project = projects.find(({ id, name }) => id === chosenId || name === chosenId) ?? null;
-    if (given.has("json")) {
-      machine.print(JSON.stringify({ url: client.url, person, project }));
-      return;
-    }
     const who = person === null ? (signIn?.email ?? "the token in SLIPWAY_TOKEN") : `${person.email} (${person.name})`;
-    machine.print(plain(`You are ${who} at ${client.url}.`));
-    machine.print(aboutProject(project));
+    output(given, machine, { url: client.url, person, project }, () => {
+      machine.print(plain(`You are ${who} at ${client.url}.`));
+      machine.print(aboutProject(project));
+    });
   },
 });
 

@@ -118,7 +118,7 @@ test("a sign-in that has ended is forgotten, and the person is told to sign in a
   );
   user.store(api.baseUrl, { accessToken: endedToken(), refreshToken });
   const first = await user.slipway(["whoami"]);
-  assert.equal(first.code, 1);
+  assert.equal(first.code, 3);
   assert.match(first.stderr, /^The session of ada@example\.org at .* has ended\. Sign in again: slipway login/);
   assert.deepEqual(user.stored(), { current: null, platforms: {} });
   assert.ok(!(first.stderr + first.stdout).includes(accessToken));

@@ -76,7 +76,7 @@ test("the last lines of an app are shown, and followed", async (t) => {
   await until("the last came", () => following.stdout().includes("nine"));
   assert.equal(following.stdout(), `${at}  an error\n${at}  five\n${at}  nine\n`);
   following.end();
-  assert.equal(await following.ended, null);
+  assert.deepEqual([await following.ended, following.stderr()], [130, ""]);
 
   for (const [words, message] of [
     [["logs"], /app is missing/],

@@ -38,7 +38,7 @@ test("up starts a platform and signs in, says so the second time, and down ends 
   );
   assert.match((await other(["apps"]).ended).stderr, /You are not signed in/);
   const wrong = await other(["login", "--token", "--url", url], { input: "a.b.c" }).ended;
-  assert.deepEqual([wrong.code, wrong.stderr.includes("a.b.c")], [1, false]);
+  assert.deepEqual([wrong.code, wrong.stderr.includes("a.b.c")], [3, false]);
   assert.equal((await other(["login", "--token", "--url", url], { input: "hush hush" }).ended).code, 2);
 
   const ended = await slipway(["down"]).ended;

@@ -1,0 +1,241 @@
+// The three kinds of commands on things of a platform: list them, show one, do something to one. Each connects as the caller,
+// finds project and app, and prints JSON or text. A wrong app name is answered with the one that was probably meant.
+import { answerOf, type Client } from "@slipway/client/client.ts";
+import { closestName } from "@slipway/server/src/lib/closest-name.ts";
+import { ApiRefused, type ApiClient } from "./api-client.ts";
+import { command, type Command, type Given, type Operand, type Option } from "./command.ts";
+import { connect, platformOptions, projectOf, projectOptions, type Connection } from "./connection.ts";
+import type { Machine } from "./machine.ts";
+import { output } from "./output.ts";
+import { plain } from "./plain-text.ts";
+import { confirm, yesOption } from "./prompt.ts";
+import { exitCodes, misuse, Refused } from "./refused.ts";
+import { printFields, printTable, type Cell } from "./table.ts";
+
+/** Where a command works, and what it was given. */
+export type At = {
+  readonly given: Given;
+  readonly machine: Machine;
+  readonly connection: Connection;
+  readonly client: ApiClient;
+  readonly api: Client;
+  /** The parameters in paths of the API. `app_id`: the operand `app` or the option `--app`; "" if there is none. */
+  readonly path: { readonly project_id: string; readonly app_id: string };
+};
+
+type Common = {
+  readonly name: string;
+  readonly about: string;
+  readonly examples: readonly string[];
+  /** `app`: its first operand is an app, by name or id. */
+  readonly of: "app" | "project" | "platform";
+  /** The app, where it is part of another operand. */
+  readonly appOf?: (given: Given) => string;
+  /** Beside the app. */
+  readonly operands?: readonly Operand[];
+  readonly options?: Readonly<Record<string, Option>>;
+};
+
+/** The operand of commands on an app. */
+export const appOperand = { name: "app", about: "Name or id of the app." } as const satisfies Operand;
+
+/** The option of commands on a project that can also work on one app. */
+export const appOption = {
+  app: { value: "<app>", about: "Name or id of an app, instead of the whole project." },
+} as const satisfies Record<string, Option>;
+
+/** The option of lists that come in pages. */
+export const limitOption = {
+  limit: { value: "<count>", about: "How many to show at most. Default: 50.", short: "n" },
+} as const satisfies Record<string, Option>;
+
+const limitDefault = 50;
+const limitMax = 10_000;
+/** What every paged list of the platform gives at once. */
+const pageSizeMax = 200;
+
+/** A command that does what `run` says. */
+export function resourceCommand(shape: Common & { readonly run: (at: At) => Promise<number | void> }): Command {
+  const { of, appOf = namedApp, operands = [], options = {}, run, ...rest } = shape;
+  return command({
+    ...rest,
+    operands: of === "app" ? [appOperand, ...operands] : operands,
+    options: { ...options, ...(of === "platform" ? platformOptions : projectOptions) },
+    async run(given, machine) {
+      const connection = connect(given, machine);
+      const project = of === "platform" ? "" : await projectOf(connection, given, machine);
+      const app = appOf(given);
+      const { client } = connection;
+      const path = { project_id: project, app_id: app };
+      try {
+        return await run({ given, machine, connection, client, api: client.api, path });
+      } catch (error) {
+        throw app !== "" && error instanceof ApiRefused && error.status === 404
+          ? await withSuggestion(error, client.api, path)
+          : error;
+      }
+    },
+  });
+}
+
+function namedApp(given: Given): string {
+  return given.text("app") ?? given.operand("app");
+}
+
+/** A command that prints a table. With `--json`: the items as an array. */
+export function listCommand<Item>(
+  shape: Common & {
+    readonly items: (at: At) => Promise<readonly Item[]>;
+    readonly columns: Readonly<Record<string, (item: Item, at: At) => Cell>>;
+    /** Said when there are none. */
+    readonly none: string;
+  },
+): Command {
+  const { items, columns, none, ...common } = shape;
+  return resourceCommand({
+    ...common,
+    async run(at) {
+      const found = await items(at);
+      output(at.given, at.machine, found, () => {
+        const cells = Object.values(columns);
+        if (found.length === 0) at.machine.tell(none);
+        else
+          printTable(
+            at.machine,
+            Object.keys(columns),
+            found.map((item) => cells.map((cell) => cell(item, at))),
+          );
+      });
+    },
+  });
+}
+
+/** A command that prints one thing as names and values. */
+export function showCommand<Item>(
+  shape: Common & {
+    readonly item: (at: At) => Promise<Item>;
+    readonly fields: (item: Item) => Readonly<Record<string, Cell>>;
+    /** Prints what does not fit into fields. */
+    readonly more?: (item: Item, machine: Machine) => void;
+  },
+): Command {
+  const { item, fields, more, ...common } = shape;
+  return resourceCommand({
+    ...common,
+    async run(at) {
+      const found = await item(at);
+      output(at.given, at.machine, found, () => {
+        printFields(at.machine, fields(found));
+        more?.(found, at.machine);
+      });
+    },
+  });
+}
+
+/** A command that changes something and says what it did. With `--json` it prints the platform's answer. */
+export function changeCommand<Answer>(
+  shape: Common & {
+    /** What is destroyed, as a question. The command asks it on a terminal, and needs `--yes` without one. */
+    readonly question?: (at: At) => string;
+    readonly change: (at: At) => Promise<Answer>;
+    /** One line, or several. */
+    readonly said: (answer: Answer, at: At) => string | readonly string[];
+    /** The result, which goes to standard output, for scripts. */
+    readonly result?: (answer: Answer) => string;
+  },
+): Command {
+  const { question, change, said, result, options = {}, ...common } = shape;
+  return resourceCommand({
+    ...common,
+    options: { ...options, ...(question === undefined ? {} : yesOption) },
+    async run(at) {
+      if (question !== undefined) await confirm(at.given, at.machine, plain(question(at)));
+      const answer = await change(at);
+      output(at.given, at.machine, answer, () => {
+        for (const line of [said(answer, at)].flat()) at.machine.tell(plain(line));
+        if (result !== undefined) at.machine.print(plain(result(answer)));
+      });
+    },
+  });
+}
+
+type Page<Item> = { readonly items: readonly Item[]; readonly nextToken?: string | undefined };
+
+/** The items of as many pages as `--limit` asks for. Says when there are more. */
+export async function paged<Item>(
+  at: At,
+  ask: (query: { readonly pageSize: number; readonly nextToken?: string }) => Promise<Page<Item>>,
+): Promise<Item[]> {
+  const limit = wholeNumber(at.given, "limit", { min: 1, max: limitMax }) ?? limitDefault;
+  const items: Item[] = [];
+  let nextToken: string | undefined;
+  do {
+    const pageSize = Math.min(limit - items.length, pageSizeMax);
+    const page = await ask({ pageSize, ...(nextToken === undefined ? {} : { nextToken }) });
+    items.push(...page.items);
+    ({ nextToken } = page);
+  } while (nextToken !== undefined && items.length < limit);
+  if (nextToken !== undefined) at.machine.tell(`There are more. To see them: --limit ${limit * 2}`);
+  return items;
+}
+
+/** The value of an option that is a whole number; undefined when it was not given. */
+export function wholeNumber(
+  given: Given,
+  option: string,
+  { min, max }: { readonly min: number; readonly max: number },
+): number | undefined {
+  const text = given.text(option);
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (/^\d{1,9}$/.test(text) && value >= min && value <= max) return value;
+  throw misuse(`--${option} is "${text}", but must be a whole number from ${min} to ${max}.`);
+}
+
+/** The value of an option that is one of some words; undefined when it was not given. */
+export function choice<const Words extends readonly string[]>(
+  given: Given,
+  option: string,
+  words: Words,
+): Words[number] | undefined {
+  const text = given.text(option);
+  if (text === undefined) return undefined;
+  const word: Words[number] | undefined = words.find((one) => one === text);
+  if (word !== undefined) return word;
+  const meant = closestName(text, words);
+  const hint = meant === undefined ? "" : ` Did you mean ${meant}?`;
+  throw misuse(`--${option} is "${text}", but must be one of ${words.join(", ")}.${hint}`);
+}
+
+/** The fields whose values are not undefined, for queries and bodies. */
+export function defined<Fields extends Readonly<Record<string, unknown>>>(
+  fields: Fields,
+): { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
+}
+
+/** The refusal of an app that does not exist, with the app that was probably meant; other refusals stay as they are. */
+async function withSuggestion(error: ApiRefused, api: Client, path: At["path"]): Promise<Refused> {
+  const apps = await appsOrNone(api, path);
+  if (apps.some(({ id, name }) => id === path.app_id || name === path.app_id)) return error;
+  const meant = closestName(
+    path.app_id,
+    apps.map(({ name }) => name),
+  );
+  const hint = meant === undefined ? "" : ` Did you mean ${plain(meant)}?`;
+  return new Refused(`The project has no app "${plain(path.app_id)}".${hint} To list its apps: slipway apps`, {
+    exitCode: exitCodes.notFound,
+    cause: error,
+  });
+}
+
+async function appsOrNone(api: Client, path: At["path"]) {
+  try {
+    return await answerOf(api.GET("/v2/projects/{project_id}/apps", { params: { path } }));
+  } catch (error) {
+    // The suggestion is only help: without it the first refusal says enough.
+    if (error instanceof Refused) return [];
+    throw error;
+  }
+}
