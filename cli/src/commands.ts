@@ -3,7 +3,14 @@
 import type { Run } from "./command.ts";
 
 /** The headings of the help, in its order. */
-export const topics = ["Apps", "Projects and people", "Money and records", "Platform"] as const;
+export const topics = [
+  "Apps",
+  "Calls and runs",
+  "Settings of apps",
+  "Projects and people",
+  "Money and records",
+  "Platform",
+] as const;
 
 type About = {
   readonly about: string;
@@ -35,6 +42,11 @@ function verbsOf<Verb extends string>(
   ) as Record<Verb, Entry>;
 }
 
+const replicas: Entry = {
+  about: "List the running replicas of an app.",
+  load: async () => (await import("./replicas.ts")).listReplicas,
+};
+
 /** By command word, in the order of the help. */
 export const commands: Readonly<Record<string, Entry>> = {
   init: {
@@ -54,12 +66,23 @@ export const commands: Readonly<Record<string, Entry>> = {
   },
   apps: {
     topic: "Apps",
-    about: "List and show apps.",
+    about: "List, show, scale, change, stop, start and delete apps.",
     otherwise: "list",
     verbs: {
       ...verbsOf(async () => (await import("./apps.ts")).apps, {
         list: "List them (default).",
         show: "Show an app and its settings.",
+      }),
+      ...verbsOf(async () => (await import("./apps-set.ts")).appsSet, {
+        scale: "Change how many replicas it has.",
+        set: "Change any of its settings.",
+      }),
+      ...verbsOf(async () => (await import("./apps-life.ts")).appsLife, {
+        restart: "Replace its replicas with new ones.",
+        stop: "Stop it: calls are refused until it is started.",
+        start: "Start a stopped app.",
+        "resume-deploys": "Deploy pushes again, after a rollback has paused that.",
+        delete: "Delete it.",
       }),
     },
   },
@@ -67,6 +90,137 @@ export const commands: Readonly<Record<string, Entry>> = {
     topic: "Apps",
     about: "Show what an app prints, or the log of a build; -f follows it live.",
     load: async () => (await import("./logs.ts")).showLogs,
+  },
+  builds: {
+    topic: "Apps",
+    about: "List, follow, cancel and repeat builds.",
+    verbs: verbsOf(async () => (await import("./builds.ts")).builds, {
+      list: "List the builds of an app.",
+      show: "Show a build, by default the latest.",
+      logs: "Show its log; -f follows it until the build ends.",
+      start: "Build the newest commit of the branch, or another commit.",
+      again: "Build the same commit again.",
+      cancel: "Cancel it.",
+    }),
+  },
+  releases: {
+    topic: "Apps",
+    about: "List and show what was deployed.",
+    verbs: verbsOf(async () => (await import("./releases.ts")).releases, {
+      list: "List the releases of an app.",
+      show: "Show one with its settings.",
+    }),
+  },
+  rollback: {
+    topic: "Apps",
+    about: "Go back to an earlier release.",
+    load: async () => (await import("./releases.ts")).rollback,
+  },
+  rollouts: {
+    topic: "Apps",
+    about: "Show and steer how calls move to a new release.",
+    verbs: verbsOf(async () => (await import("./rollouts.ts")).rollouts, {
+      show: "Show the latest one; -f follows it until it ends.",
+      pause: "Keep the shares of the calls as they are.",
+      resume: "Go on.",
+      finish: "Give all calls to the new release now.",
+      cancel: "Give all calls to the release before.",
+    }),
+  },
+  replicas: { topic: "Apps", ...replicas },
+  containers: { isAlias: true, ...replicas },
+  call: {
+    topic: "Calls and runs",
+    about: "Call an app: plain, streamed, or in the background.",
+    load: async () => (await import("./call.ts")).callApp,
+  },
+  runs: {
+    topic: "Calls and runs",
+    about: "List and show runs, get results, cancel, run again.",
+    verbs: verbsOf(async () => (await import("./runs.ts")).runs, {
+      list: "List the runs of an app; --dead: those that failed for good.",
+      show: "Show one.",
+      result: "Print the app's answer.",
+      cancel: "Cancel one that has not ended.",
+      redrive: "Run a failed one again, or all of them.",
+      purge: "Delete the stored requests of failed ones.",
+    }),
+  },
+  webhooks: {
+    topic: "Calls and runs",
+    about: "Deliveries of answers to webhooks, their secrets and endpoints.",
+    verbs: {
+      secrets: {
+        about: "The secrets that sign deliveries.",
+        otherwise: "list",
+        verbs: verbsOf(async () => (await import("./webhook-secrets.ts")).webhookSecrets, {
+          list: "List the valid ones (default).",
+          create: "Create one; the previous one stays valid for a while.",
+          delete: "Delete one.",
+        }),
+      },
+      deliveries: {
+        about: "What was sent, and what failed.",
+        otherwise: "list",
+        verbs: verbsOf(async () => (await import("./webhook-deliveries.ts")).webhookDeliveries, {
+          list: "List them (default).",
+          show: "Show one with its attempts.",
+          replay: "Send one again, or all that failed in a time.",
+        }),
+      },
+      endpoints: {
+        about: "The URLs that deliveries go to.",
+        otherwise: "list",
+        verbs: verbsOf(async () => (await import("./webhook-endpoints.ts")).webhookEndpoints, {
+          list: "List them (default).",
+          pause: "Send nothing there until it is resumed.",
+          resume: "Send there again.",
+        }),
+      },
+      schedule: {
+        about: "Show or choose how often failed deliveries are retried.",
+        load: async () => (await import("./webhook-endpoints.ts")).webhookSchedule,
+      },
+    },
+  },
+  secrets: {
+    topic: "Settings of apps",
+    about: "List, set and remove secrets of a project or an app.",
+    otherwise: "list",
+    verbs: verbsOf(async () => (await import("./secrets.ts")).secrets, {
+      list: "List their names (default).",
+      set: "Set some; the others stay.",
+      remove: "Remove some.",
+    }),
+  },
+  git: {
+    topic: "Settings of apps",
+    about: "Credentials for git hosts, and deploying pushes.",
+    verbs: {
+      credentials: {
+        about: "What private repositories are fetched with.",
+        otherwise: "list",
+        verbs: verbsOf(async () => (await import("./git-credentials.ts")).gitCredentials, {
+          list: "List the hosts (default).",
+          set: "Set the credential for a host.",
+          remove: "Remove it.",
+        }),
+      },
+      hook: {
+        about: "The address that a git host sends an app's pushes to.",
+        verbs: verbsOf(async () => (await import("./git-hooks.ts")).gitHook, {
+          show: "Show it.",
+          create: "Make it, or give it a new secret.",
+        }),
+      },
+      deliveries: {
+        about: "The pushes that came, and what became of them.",
+        verbs: verbsOf(async () => (await import("./git-hooks.ts")).gitDeliveries, {
+          list: "List them.",
+          replay: "Judge one again.",
+        }),
+      },
+    },
   },
   projects: {
     topic: "Projects and people",
@@ -92,6 +246,17 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Invite a person to a project.",
     load: async () => (await import("./invite.ts")).invite,
   },
+  keys: {
+    topic: "Projects and people",
+    about: "Tokens for calling apps.",
+    otherwise: "list",
+    verbs: verbsOf(async () => (await import("./keys.ts")).keys, {
+      list: "List them (default).",
+      create: "Create one and print it.",
+      rotate: "Print a new one; the old one stays valid for a while.",
+      delete: "Delete one and revoke it immediately.",
+    }),
+  },
   "service-accounts": {
     topic: "Projects and people",
     about: "Manage tokens for programs such as CI.",
@@ -102,10 +267,43 @@ export const commands: Readonly<Record<string, Entry>> = {
       delete: "Delete one and revoke its tokens immediately.",
     }),
   },
+  usage: {
+    topic: "Money and records",
+    about: "Show what a project used, by app, day or compute.",
+    load: async () => (await import("./usage.ts")).showUsage,
+  },
+  cost: {
+    topic: "Money and records",
+    about: "Show what a month costs, and what coupons take off.",
+    load: async () => (await import("./usage.ts")).showCost,
+  },
+  budgets: {
+    topic: "Money and records",
+    about: "Show, set and remove monthly budgets.",
+    otherwise: "show",
+    verbs: verbsOf(async () => (await import("./budgets.ts")).budgets, {
+      show: "Show the budget of the project, or of an app (default).",
+      set: "Set it.",
+      remove: "Remove it.",
+    }),
+  },
+  coupon: {
+    topic: "Money and records",
+    about: "Apply a coupon, and list those that were applied.",
+    otherwise: "list",
+    verbs: verbsOf(async () => (await import("./coupon.ts")).coupon, {
+      list: "List the applied ones (default).",
+      apply: "Apply one by its code.",
+    }),
+  },
   audit: {
     topic: "Money and records",
-    about: "Work with the audit log.",
+    about: "Read, export and verify the audit log.",
     verbs: {
+      ...verbsOf(async () => (await import("./audit-log.ts")).auditLog, {
+        list: "List entries, newest first.",
+        export: "Export the log to standard output.",
+      }),
       verify: {
         about: "Verify an exported audit log without a platform.",
         load: async () => (await import("./audit-verify.ts")).verifyAudit,

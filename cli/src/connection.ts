@@ -71,7 +71,7 @@ export async function projectOf(connection: Connection, given: Given, machine: M
   const variable = machine.environment["SLIPWAY_PROJECT"] ?? "";
   const named = option ?? (variable === "" ? undefined : variable);
   const known = connection.token === null ? (connection.signIn?.project ?? null) : tokenProject(connection.token);
-  if (named === undefined && known !== null) return known;
+  if (known !== null && (named === undefined || named === known)) return known;
   const projects = await projectsOf(connection);
   if (named !== undefined) return chosen(projects, named).id;
   const [only] = projects;

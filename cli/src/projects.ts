@@ -1,6 +1,7 @@
 // `slipway projects …`: lists the caller's projects, and selects the default project for other commands.
 import { command } from "./command.ts";
 import { chosen, connect, platformOptions, projectsOf } from "./connection.ts";
+import { output } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
 import { listCommand } from "./resource.ts";
@@ -39,8 +40,9 @@ export const projects = {
       // The access token may just have been renewed.
       const latest = readSignIns(machine).platforms[client.url] ?? signIn;
       renewSignIn(machine, client.url, { ...latest, project: project.id });
-      if (given.has("json")) machine.print(JSON.stringify(project));
-      else machine.tell(`Commands now use the project ${plain(project.name)} (${project.id}).`);
+      output(given, machine, project, () => {
+        machine.tell(`Commands now use the project ${plain(project.name)} (${project.id}).`);
+      });
     },
   }),
 };

@@ -31,6 +31,8 @@ type Common = {
   readonly of: "app" | "project" | "platform";
   /** The app, where it is part of another operand. */
   readonly appOf?: (given: Given) => string;
+  /** What to do about refusals, by their status; added to their messages. */
+  readonly hints?: Readonly<Record<number, (at: At) => string>>;
   /** Beside the app. */
   readonly operands?: readonly Operand[];
   readonly options?: Readonly<Record<string, Option>>;
@@ -49,6 +51,9 @@ export const limitOption = {
   limit: { value: "<count>", about: "How many to show at most. Default: 50.", short: "n" },
 } as const satisfies Record<string, Option>;
 
+const commonHints: Readonly<Record<number, (at: At) => string>> = {
+  403: () => "To see who you are: slipway whoami",
+};
 const limitDefault = 50;
 const limitMax = 10_000;
 /** What every paged list of the platform gives at once. */
@@ -56,7 +61,7 @@ const pageSizeMax = 200;
 
 /** A command that does what `run` says. */
 export function resourceCommand(shape: Common & { readonly run: (at: At) => Promise<number | void> }): Command {
-  const { of, appOf = namedApp, operands = [], options = {}, run, ...rest } = shape;
+  const { of, appOf = namedApp, hints = {}, operands = [], options = {}, run, ...rest } = shape;
   return command({
     ...rest,
     operands: of === "app" ? [appOperand, ...operands] : operands,
@@ -67,11 +72,12 @@ export function resourceCommand(shape: Common & { readonly run: (at: At) => Prom
       const app = appOf(given);
       const { client } = connection;
       const path = { project_id: project, app_id: app };
+      const at = { given, machine, connection, client, api: client.api, path };
       try {
-        return await run({ given, machine, connection, client, api: client.api, path });
+        return await run(at);
       } catch (error) {
-        throw app !== "" && error instanceof ApiRefused && error.status === 404
-          ? await withSuggestion(error, client.api, path)
+        throw error instanceof ApiRefused
+          ? await explained(error, at, { ...commonHints, ...hints }[error.status])
           : error;
       }
     },
@@ -215,27 +221,32 @@ export function defined<Fields extends Readonly<Record<string, unknown>>>(
   return Object.fromEntries(entries) as { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };
 }
 
-/** The refusal of an app that does not exist, with the app that was probably meant; other refusals stay as they are. */
-async function withSuggestion(error: ApiRefused, api: Client, path: At["path"]): Promise<Refused> {
-  const apps = await appsOrNone(api, path);
-  if (apps.some(({ id, name }) => id === path.app_id || name === path.app_id)) return error;
+/** The refusal with what to do about it; of an app that does not exist, with the app that was probably meant. */
+async function explained(error: ApiRefused, at: At, hint: ((at: At) => string) | undefined): Promise<Refused> {
+  const { api, path } = at;
+  const apps = error.status === 404 && path.app_id !== "" ? await appsOrNone(api, path) : null;
+  if (apps === null || apps.some(({ id, name }) => id === path.app_id || name === path.app_id)) {
+    if (hint === undefined) return error;
+    return new Refused(`${error.message} ${plain(hint(at))}`, { exitCode: error.exitCode, cause: error });
+  }
   const meant = closestName(
     path.app_id,
     apps.map(({ name }) => name),
   );
-  const hint = meant === undefined ? "" : ` Did you mean ${plain(meant)}?`;
-  return new Refused(`The project has no app "${plain(path.app_id)}".${hint} To list its apps: slipway apps`, {
+  const suggestion = meant === undefined ? "" : ` Did you mean ${plain(meant)}?`;
+  return new Refused(`The project has no app "${plain(path.app_id)}".${suggestion} To list its apps: slipway apps`, {
     exitCode: exitCodes.notFound,
     cause: error,
   });
 }
 
+/** Null: they cannot be listed. */
 async function appsOrNone(api: Client, path: At["path"]) {
   try {
     return await answerOf(api.GET("/v2/projects/{project_id}/apps", { params: { path } }));
   } catch (error) {
     // The suggestion is only help: without it the first refusal says enough.
-    if (error instanceof Refused) return [];
+    if (error instanceof Refused) return null;
     throw error;
   }
 }

@@ -23,8 +23,6 @@ export function state(text: string | null): State | null {
   return text === null ? null : { state: text };
 }
 
-/** Where a column is not cut any further. */
-const widthMin = 8;
 const gap = "  ";
 
 const paints: readonly (readonly [Paint, RegExp])[] = [
@@ -69,7 +67,7 @@ export function printFields(machine: Machine, fields: Readonly<Record<string, Ce
 /** The text of a cell on this machine. */
 export function cellText({ columns }: Pick<Machine, "columns">, cell: Cell): string {
   if (cell === null || cell === undefined) return "-";
-  if (typeof cell !== "object") return plain(String(cell));
+  if (typeof cell !== "object") return plain(String(cell).replaceAll(/\s*\n\s*/g, " "));
   if ("state" in cell) return plain(cell.state);
   return plain(columns === null ? cell.at : sinceText(cell.at, Date.now()));
 }
@@ -85,12 +83,12 @@ function painted(machine: Machine, cell: Cell, text: string): string {
   return paint === undefined ? text : machine.paint(paint, text);
 }
 
-/** Takes from the widest columns until they fit; none gets narrower than `widthMin`. */
+/** Takes from the widest columns, one step after the other, until they fit; each keeps at least one character. */
 function fit(widths: readonly number[], available: number): number[] {
   const fitted = [...widths];
   for (let over = fitted.reduce((sum, width) => sum + width, 0) - available; over > 0; over--) {
     const widest = Math.max(...fitted);
-    if (widest <= widthMin) break;
+    if (widest <= 1) break;
     fitted[fitted.lastIndexOf(widest)] = widest - 1;
   }
   return fitted;

@@ -1,0 +1,157 @@
+// `slipway call`: calls an app as its users do, with a token that may, and prints the result.
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { answerOf } from "@slipway/client/client.ts";
+import { ApiRefused } from "./api-client.ts";
+import { bodyOf, bodyOptions } from "./call-body.ts";
+import { plain, plainJson } from "./plain-text.ts";
+import { exitCodes, misuse, Refused } from "./refused.ts";
+import { resourceCommand, type At } from "./resource.ts";
+import { printResult, waitForRun } from "./run-result.ts";
+import { printAnswer, whole } from "./shown-answer.ts";
+import { spanText } from "./since.ts";
+
+const methodForm = /^[A-Z]{1,20}$/;
+
+/** Calls an app. */
+export const callApp = resourceCommand({
+  name: "call",
+  about: `Call an app and print its result; run id and time go to standard error.
+
+A value that is valid JSON is sent as JSON (count=3, ok=true, list=[1,2]), any other as text; name:=value must be JSON,
+and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY_TOKEN, else a readable key of the project.`,
+  examples: [
+    "call hello/run name=Ada",
+    'call hello/run --data \'{"name": "Ada"}\'',
+    "call hello/run --file body.json",
+    "call stream/run count=3 --stream",
+    "call report/run pages=20 --async --wait",
+    "call web/status --method GET",
+  ],
+  of: "project",
+  appOf: (given) => splitTarget(given.operand("target")).app,
+  operands: [
+    { name: "target", about: "The app, and the function or path in it: hello/run." },
+    { name: "name=value", about: "Fields of the body.", isOptional: true, isMany: true },
+  ],
+  options: {
+    ...bodyOptions,
+    stream: { value: null, about: "Ask for events, and print each as it comes." },
+    async: { value: null, about: "Run it in the background, and print the run id." },
+    wait: { value: null, about: "With --async: wait for the run, and print its result." },
+    timeout: { value: "<time>", about: "With --wait: how long, such as 30s or 10m. Default: 1h." },
+    method: { value: "<method>", about: "Default: POST.", short: "X" },
+  },
+  async run(at) {
+    const { given, machine } = at;
+    if (given.has("wait") && !given.has("async")) throw misuse("--wait is only for calls with --async.");
+    if (given.has("stream") && given.has("async")) throw misuse("Use either --stream or --async, not both.");
+    const startMs = performance.now();
+    const { response, runId } = await send(at);
+    const status = response.statusCode ?? 0;
+    if (status >= 400) throw await refusalOf(response, status);
+    if (given.has("async")) return await inBackground(at, response);
+    const contentType = response.headers["content-type"] ?? "";
+    await printAnswer(machine, { contentType, body: response }, given.has("json"));
+    machine.tell(`Run ${plain(runId)} took ${spanText(performance.now() - startMs)}.`);
+    return 0;
+  },
+});
+
+function splitTarget(target: string): { app: string; rest: string } {
+  const [, app = target, rest = ""] = /^([^/?]*)([/?].*)?$/s.exec(target) ?? [];
+  return { app, rest };
+}
+
+async function send(at: At): Promise<{ response: IncomingMessage; runId: string }> {
+  const { given, client, path } = at;
+  const method = given.text("method")?.toUpperCase() ?? "POST";
+  if (!methodForm.test(method)) throw misuse(`--method is "${method}", but must be a word such as GET or POST.`);
+  const pairs = given.operands("name=value");
+  const { bytes, type } = await bodyOf(given, pairs);
+  const hasBody = method !== "GET" && method !== "HEAD";
+  const token = await callToken(at);
+  const { app, rest } = splitTarget(given.operand("target"));
+  // An id is the project's id and the name.
+  const name = app.startsWith(`${path.project_id}-`) ? app.slice(path.project_id.length + 1) : app;
+  const url = new URL(`${client.url}/v4/${encodeURIComponent(path.project_id)}/${encodeURIComponent(name)}${rest}`);
+  if (given.has("async")) url.searchParams.set("async", "true");
+  const headers = {
+    ...(hasBody ? { "content-type": type, "content-length": bytes.length } : {}),
+    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+    accept: given.has("stream") ? "text/event-stream" : "*/*",
+    "user-agent": `slipway/${at.machine.version} (${at.machine.system})`,
+  };
+  const response = await sent(url, method, headers, hasBody ? bytes : null);
+  return { response, runId: String(response.headers["x-request-id"] ?? "") };
+}
+
+/** Node's fetch gives up on an answer after five minutes; how long a call may take is the app's to say. */
+function sent(
+  url: URL,
+  method: string,
+  headers: Readonly<Record<string, string | number>>,
+  body: Buffer | null,
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const request = url.protocol === "https:" ? httpsRequest : httpRequest;
+    request(url, { method, headers })
+      .once("response", resolve)
+      .once("error", (error) => {
+        const reason = "code" in error ? String(error.code) : error.message;
+        reject(new Refused(`${url.origin} did not answer the call (${reason}).`, { cause: error }));
+      })
+      .end(body ?? undefined);
+  });
+}
+
+/** Null: none was found; an app without authentication needs none. */
+async function callToken({ machine, connection, api, path }: At): Promise<string | null> {
+  const own = machine.environment["SLIPWAY_CALL_TOKEN"] ?? "";
+  if (own !== "") return own;
+  if (connection.token !== null) return connection.token;
+  try {
+    // A person's own token manages apps and does not call them.
+    const keys = await answerOf(api.GET("/v2/projects/{project_id}/api-keys", { params: { path } }));
+    return keys.find(({ apiKey, state }) => apiKey !== null && state === "active")?.apiKey ?? null;
+  } catch (error) {
+    if (error instanceof ApiRefused && error.status === 403) return null;
+    throw error;
+  }
+}
+
+async function inBackground(at: At, response: IncomingMessage): Promise<number> {
+  const { given, machine, path } = at;
+  const answer: unknown = JSON.parse((await whole(response)).toString());
+  const runId = typeof answer === "object" && answer !== null && "run_id" in answer ? String(answer.run_id) : "";
+  if (!given.has("wait")) {
+    machine.print(given.has("json") ? plainJson({ runId }) : plain(runId));
+    machine.tell(`It runs in the background. To see its result: slipway runs result ${path.app_id} ${plain(runId)}`);
+    return 0;
+  }
+  machine.tell(`Run ${plain(runId)} runs in the background ...`);
+  const run = await waitForRun(at, runId);
+  await printResult(at, runId);
+  machine.tell(`Run ${plain(runId)} ended as ${run.status} after ${spanText(run.totalResponseTimeMs)}.`);
+  return run.status === "success" ? 0 : exitCodes.failed;
+}
+
+async function refusalOf(response: IncomingMessage, status: number): Promise<ApiRefused> {
+  const text = (await whole(response)).toString();
+  const message = messageOf(text) ?? text.split("\n").map(plain).join("\n").slice(0, 2000);
+  const hint =
+    status === 401
+      ? "\nCalls of apps take a token made for them. To create one that this command finds: slipway keys create <name> --readable"
+      : "";
+  return new ApiRefused(status, `The call was answered with status ${status}: ${message}${hint}`, null);
+}
+
+function messageOf(text: string): string | null {
+  try {
+    const body: unknown = JSON.parse(text);
+    return typeof body === "object" && body !== null && "message" in body ? plain(String(body.message)) : null;
+  } catch {
+    // An app may answer anything.
+    return null;
+  }
+}

@@ -1,0 +1,63 @@
+// Tables on a terminal and for programs.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Machine } from "./machine.ts";
+import { moment, printFields, printTable, state, type Cell } from "./table.ts";
+
+function printed(columns: number | null, print: (machine: Machine) => void): string[] {
+  const lines: string[] = [];
+  const unused = (): never => assert.fail("nothing else is used");
+  print({
+    ...{ environment: {}, homeFolder: "", isInteractive: false, columns, version: "", system: "" },
+    ...{ write: unused, tell: unused, endOnInterrupt: unused },
+    print: (text) => void lines.push(text),
+    paint: (paint, text) => `<${paint}>${text}</>`,
+  });
+  return lines;
+}
+
+const heads = ["NAME", "COUNT", "REASON"];
+const rows: Cell[][] = [
+  ["one", 1, "short"],
+  ["日本語", 1000, "because ".repeat(8).trim()],
+  [null, undefined, "evil\u001b[2J\u202e"],
+];
+
+test("numbers are right-aligned, wide characters count twice, and control characters are gone", () => {
+  assert.deepEqual(
+    printed(null, (machine) => printTable(machine, heads, rows)).map((line) => line.replaceAll(/<\w+>|<\/>/g, "")),
+    [
+      "NAME    COUNT  REASON",
+      "one         1  short",
+      `日本語   1000  ${"because ".repeat(8).trim()}`,
+      "-           -  evil[2J",
+    ],
+  );
+});
+
+test("on a terminal the widest column is cut, and no line is wider than the terminal", () => {
+  const lines = printed(30, (machine) => printTable(machine, heads, rows));
+  assert.deepEqual(lines[2], "日本語   1000  because becaus…");
+  for (const columns of [1, 5, 12, 20]) {
+    for (const line of printed(columns, (machine) =>
+      printTable(machine, ["A", "B"], [["x".repeat(50), "y".repeat(9)]]),
+    )) {
+      assert.ok(line.replaceAll(/<\w+>|<\/>/g, "").length <= Math.max(columns, 4), line);
+    }
+  }
+});
+
+test("times are relative on a terminal and whole elsewhere; states are coloured by what they mean", () => {
+  const at = new Date(Date.now() - 185_000).toISOString();
+  const fields = { At: moment(at), Never: moment(null), State: state("build_failure"), Other: state("live") };
+  assert.deepEqual(
+    printed(80, (machine) => printFields(machine, fields)),
+    [
+      "<dim>At   </>  3 min ago",
+      "<dim>Never</>  -",
+      "<dim>State</>  <red>build_failure</>",
+      "<dim>Other</>  <green>live</>",
+    ],
+  );
+  assert.equal(printed(null, (machine) => printFields(machine, { At: moment(at) }))[0], `<dim>At</>  ${at}`);
+});
