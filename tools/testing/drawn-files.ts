@@ -10,8 +10,8 @@ const groups: readonly Group[] = [
     what: "guides",
     max: 2,
     names: [
-      ...["guide-async", "guide-audit-log", "guide-backup", "guide-billing", "guide-changing", "guide-deploying"],
-      ...["guide-people", "guide-releases", "guide-roll-outs", "guide-scaling", "guide-tls-proxy"],
+      ...["guide-async", "guide-audit-log", "guide-backup", "guide-billing", "guide-changing", "guide-command-line"],
+      ...["guide-deploying", "guide-people", "guide-releases", "guide-roll-outs", "guide-scaling", "guide-tls-proxy"],
     ],
   },
   { what: "kills under async runs", max: 1, names: ["async-chaos", "async-crash-points", "faults-platform"] },
