@@ -112,7 +112,16 @@ export class ApiClient {
   /** GETs `path`, whose answer may be of any size, and take as long as it does. */
   async download(path: string): Promise<{ readonly headers: Headers; readonly bytes: AsyncIterable<Uint8Array> }> {
     const { headers, body } = await this.send(new Request(this.url + path), null);
-    return { headers, bytes: body ?? ReadableStream.from<Uint8Array>([]) };
+    return { headers, bytes: this.#received(body ?? ReadableStream.from<Uint8Array>([])) };
+  }
+
+  /** The parts; a connection that breaks is a refusal. */
+  async *#received(parts: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      yield* parts;
+    } catch (error) {
+      throw this.#unreachable(error);
+    }
   }
 
   /**

@@ -52,7 +52,7 @@ and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY
     if (status >= 400) throw await refusalOf(response, status);
     if (given.has("async")) return await inBackground(at, response);
     const contentType = response.headers["content-type"] ?? "";
-    await printAnswer(machine, { contentType, body: response }, given.has("json"));
+    await printAnswer(machine, { contentType, body: received(response) }, given.has("json"));
     machine.tell(`Run ${plain(runId)} took ${spanText(performance.now() - startMs)}.`);
     return 0;
   },
@@ -105,6 +105,16 @@ function sent(
   });
 }
 
+/** The parts of the answer; a connection that breaks is a refusal. */
+async function* received(response: IncomingMessage): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    for await (const part of response) yield part as Uint8Array;
+  } catch (error) {
+    const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new Refused(`The answer broke off (${reason}).`, { cause: error });
+  }
+}
+
 /** Null: none was found; an app without authentication needs none. */
 async function callToken({ machine, connection, api, path }: At): Promise<string | null> {
   const own = machine.environment["SLIPWAY_CALL_TOKEN"] ?? "";
@@ -122,8 +132,8 @@ async function callToken({ machine, connection, api, path }: At): Promise<string
 
 async function inBackground(at: At, response: IncomingMessage): Promise<number> {
   const { given, machine, path } = at;
-  const answer: unknown = JSON.parse((await whole(response)).toString());
-  const runId = typeof answer === "object" && answer !== null && "run_id" in answer ? String(answer.run_id) : "";
+  const runId = fieldOf((await whole(received(response))).toString(), "run_id");
+  if (runId === null) throw new Refused("The call was answered without a run id. Is this a Slipway platform?");
   if (!given.has("wait")) {
     machine.print(given.has("json") ? plainJson({ runId }) : plain(runId));
     machine.tell(`It runs in the background. To see its result: slipway runs result ${path.app_id} ${plain(runId)}`);
@@ -137,8 +147,8 @@ async function inBackground(at: At, response: IncomingMessage): Promise<number> 
 }
 
 async function refusalOf(response: IncomingMessage, status: number): Promise<ApiRefused> {
-  const text = (await whole(response)).toString();
-  const message = messageOf(text) ?? text.split("\n").map(plain).join("\n").slice(0, 2000);
+  const text = (await whole(received(response))).toString();
+  const message = fieldOf(text, "message") ?? text.split("\n").map(plain).join("\n").slice(0, 2000);
   const hint =
     status === 401
       ? "\nCalls of apps take a token made for them. To create one that this command finds: slipway keys create <name> --readable"
@@ -146,10 +156,13 @@ async function refusalOf(response: IncomingMessage, status: number): Promise<Api
   return new ApiRefused(status, `The call was answered with status ${status}: ${message}${hint}`, null);
 }
 
-function messageOf(text: string): string | null {
+/** A field of a JSON object as text; null: there is none. */
+function fieldOf(text: string, name: string): string | null {
   try {
     const body: unknown = JSON.parse(text);
-    return typeof body === "object" && body !== null && "message" in body ? plain(String(body.message)) : null;
+    const value: unknown =
+      typeof body === "object" && body !== null ? Object.entries(body).find(([key]) => key === name)?.[1] : null;
+    return typeof value === "string" ? plain(value) : null;
   } catch {
     // An app may answer anything.
     return null;

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { findCheckout, platformEnvironment } from "./checkout.ts";
 import { command } from "./command.ts";
+import { output } from "./output.ts";
 
 /** Stops the platform. */
 export const down = command({
@@ -11,17 +12,19 @@ export const down = command({
   about: `Stop the platform on this machine, after its running calls have ended, and the replicas of its apps. Data stays: the
 next slipway up goes on with it. Only the platform of the data folder ends (SLIPWAY_DATA_DIR).`,
   examples: ["down"],
-  run: (_given, machine) => {
+  run: (given, machine) => {
     const checkout = findCheckout(machine);
     if (!existsSync(checkout.node)) {
       machine.tell("Nothing runs: this platform was never set up.");
+      output(given, machine, { isStopped: true }, () => undefined);
       return Promise.resolve(0);
     }
     const { status } = spawnSync(checkout.node, [join(checkout.root, "tools/stop.ts")], {
       cwd: checkout.root,
       env: platformEnvironment(machine, checkout),
-      stdio: ["ignore", "inherit", "inherit"],
+      stdio: ["ignore", given.has("json") ? process.stderr : "inherit", "inherit"],
     });
+    output(given, machine, { isStopped: status === 0 }, () => undefined);
     return Promise.resolve(status ?? 1);
   },
 });

@@ -10,6 +10,7 @@ import { findApp, type FoundApp } from "./app-kind.ts";
 import { mainPy, tomlFor } from "./app-templates.ts";
 import { command } from "./command.ts";
 import type { Machine } from "./machine.ts";
+import { output } from "./output.ts";
 import { Refused } from "./refused.ts";
 
 /** The platform takes no others. */
@@ -46,6 +47,7 @@ and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to 
     if (found.kind.kind === "cortex" && found.kind.isNew) writeMain(folder, { isEmpty, machine });
     const words = ["", ...(operand === "" ? [] : [quoted(operand)])].join(" ");
     machine.tell(`Next: slipway deploy${words}    (or try it here first: slipway dev${words})`);
+    output(given, machine, { folder, name }, () => undefined);
   },
 });
 

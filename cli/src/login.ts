@@ -4,6 +4,7 @@ import { ApiClient, ApiRefused } from "./api-client.ts";
 import { command } from "./command.ts";
 import { namedUrl, projectsOf, urlAtHome } from "./connection.ts";
 import type { Machine } from "./machine.ts";
+import { output } from "./output.ts";
 import { personOf } from "./person.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
@@ -40,9 +41,13 @@ In scripts and CI, set SLIPWAY_TOKEN to the token of a service account, which st
     if (!given.has("token")) refuseWithoutPerson(machine);
     const url = namedUrl(given, machine) ?? readSignIns(machine).current ?? urlAtHome;
     warnOfPlainHttp(url, machine);
-    if (given.has("token")) return await keepToken({ url, token: await givenToken(machine), label }, machine);
-    const tokens = await approvedTokens(new ApiClient({ url, machine, bearer: () => Promise.resolve(null) }), machine);
-    await keep(url, tokens, machine);
+    if (given.has("token")) await keepToken({ url, token: await givenToken(machine), label }, machine);
+    else {
+      const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
+      await keep(url, await approvedTokens(client, machine), machine);
+    }
+    const { email, project } = readSignIns(machine).platforms[url] ?? {};
+    output(given, machine, { url, email, project }, () => undefined);
   },
 });
 

@@ -2,6 +2,7 @@
 import { ApiClient } from "./api-client.ts";
 import { command } from "./command.ts";
 import { namedUrl, platformOptions } from "./connection.ts";
+import { output } from "./output.ts";
 import { Refused } from "./refused.ts";
 import { isOfServiceAccount, readSignIns, writeSignIn } from "./sign-ins.ts";
 
@@ -18,11 +19,13 @@ Other sessions, such as the one in your browser, stay active.`,
     const signIn = url === null ? undefined : signIns.platforms[url];
     if (url === null || signIn === undefined) {
       machine.tell(url === null ? "You are not signed in anywhere." : `You are not signed in at ${url}.`);
+      output(given, machine, { url: null }, () => undefined);
       return;
     }
     writeSignIn(machine, url, null);
     if (isOfServiceAccount(signIn)) {
       machine.tell(`The token of ${signIn.email} at ${url} was removed from this machine. It stays valid elsewhere.`);
+      output(given, machine, { url }, () => undefined);
       return;
     }
     const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(null) });
@@ -37,5 +40,6 @@ Other sessions, such as the one in your browser, stay active.`,
       );
     }
     machine.tell(`Signed out of ${url}.`);
+    output(given, machine, { url }, () => undefined);
   },
 });

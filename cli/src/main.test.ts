@@ -1,7 +1,7 @@
 // The command line as users run it: its output and its exit codes.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -81,6 +81,22 @@ test("every command has a help that names it, has examples that it understands a
       assert.equal(await printed(run, [...given, "--help"]), help, example);
     }
   }
+});
+
+test("only the command that runs the platform loads the platform; the others need single files of it", async () => {
+  const folder = fileURLToPath(new URL(".", import.meta.url));
+  const allowed = ["lib/closest-name.ts", "deploy/requirements.ts", "drivers/process/entrypoint-port.ts"];
+  const files = readdirSync(folder).filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
+  for (const file of files.filter((one) => one !== "start.ts")) {
+    const text = readFileSync(join(folder, file), "utf8");
+    for (const [, path = ""] of text.matchAll(/"@slipway\/server\/src\/([^"]+)"/g)) {
+      assert.ok(allowed.includes(path), `${file} imports ${path}`);
+    }
+  }
+});
+
+test("help before a command is its help", () => {
+  assert.deepEqual(slipway("help", "apps", "scale"), slipway("apps", "scale", "--help"));
 });
 
 test("every first word has a topic, and the lists of commands fit 100 columns", () => {

@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { fieldsOf, textOf } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
 import { findCheckout, platformEnvironment, type Checkout } from "./checkout.ts";
-import { command } from "./command.ts";
+import { command, type Given } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
 import type { Machine } from "./machine.ts";
+import { output } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
 import { Refused } from "./refused.ts";
@@ -38,12 +39,12 @@ export const up = command({
   name: "up",
   about,
   examples: ["up"],
-  async run(_given, machine) {
+  async run(given, machine) {
     const checkout = findCheckout(machine);
     const before = await running(checkout, machine);
     if (before !== null) {
       machine.tell(`The platform runs already at ${before.baseUrl}.`);
-      return await signIn(before, checkout, machine);
+      return await signIn(given, before, { checkout, machine });
     }
     setUp(checkout);
     const beganMs = performance.now();
@@ -52,7 +53,7 @@ export const up = command({
     if (bootstrap === null) throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
     const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
     machine.tell(`The platform runs at ${bootstrap.baseUrl} (ready after ${seconds} s).`);
-    return await signIn(bootstrap, checkout, machine);
+    return await signIn(given, bootstrap, { checkout, machine });
   },
 });
 
@@ -144,7 +145,11 @@ async function readiness(
   }
 }
 
-async function signIn(bootstrap: Bootstrap, checkout: Checkout, machine: Machine): Promise<number> {
+async function signIn(
+  given: Given,
+  bootstrap: Bootstrap,
+  { checkout, machine }: { readonly checkout: Checkout; readonly machine: Machine },
+): Promise<number> {
   const file = bootstrapFile(checkout);
   const { baseUrl, serviceAccountToken, dashboardUrl, ownerEmail } = bootstrap;
   const projects = await projectsOf({ client: clientOf(bootstrap, machine) }).catch((error: unknown) => {
@@ -160,7 +165,7 @@ async function signIn(bootstrap: Bootstrap, checkout: Checkout, machine: Machine
   machine.tell(`Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${file})`);
   machine.tell(`Its log is ${join(checkout.dataDir, "platform.log")}. To stop it: slipway down`);
   machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
-  machine.print(baseUrl);
+  output(given, machine, { url: baseUrl, dashboardUrl }, () => machine.print(baseUrl));
   return 0;
 }
 

@@ -85,6 +85,11 @@ test("text and events are printed as they come; bytes go to programs unchanged a
 test("what an app refuses goes to standard error, with a code that is not 0; so does an app that is gone", async (t) => {
   const baseUrl = await serve(t, (request, response) => {
     if (request.url?.endsWith("/gone")) return void request.socket.destroy();
+    if (request.url?.endsWith("/broken")) {
+      response.writeHead(200, { "content-type": "text/plain" }).write("one");
+      setImmediate(() => request.socket.destroy());
+      return;
+    }
     const isJson = request.url?.endsWith("/json");
     response.writeHead(isJson ? 422 : 500, {}).end(isJson ? '{"message":"n is\\u001b odd"}' : "<h1>\x1b[2Joops</h1>");
   });
@@ -97,6 +102,8 @@ test("what an app refuses goes to standard error, with a code that is not 0; so 
     const ended = await slipway(["call", `hello/${path}`]);
     assert.deepEqual([ended.code, ended.stdout, ended.stderr], [1, "", stderr]);
   }
+  const broken = await slipway(["call", "hello/broken"]);
+  assert.deepEqual([broken.code, broken.stderr], [1, "The answer broke off (ECONNRESET).\n"]);
 });
 
 test("who is signed in calls with a readable key of the project, or is told to create one", async (t) => {

@@ -1,39 +1,10 @@
 // The command line's `apps` and `logs` against a real management API.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { join } from "node:path";
 import { test } from "node:test";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
-import type { WithAfter } from "./support/clean-last.ts";
-import { temporaryFolder } from "./support/folder.ts";
+import { startCommand } from "./support/command-line.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { until } from "./support/until.ts";
-
-const main = join(import.meta.dirname, "../../cli/src/main.ts");
-
-type Command = {
-  stdout(): string;
-  stderr(): string;
-  /** The exit code. */
-  readonly ended: Promise<number | null>;
-  end(): void;
-};
-
-function slipway(t: WithAfter, api: ApiUnderTest, words: readonly string[]): Command {
-  const home = temporaryFolder(t, "home");
-  const env = { PATH: process.env["PATH"], HOME: home, SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token };
-  const child = spawn(process.execPath, [main, ...words], {
-    env: { ...env, SLIPWAY_PROJECT: api.projectId },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  t.after(() => void child.kill("SIGKILL"));
-  let [stdout, stderr] = ["", ""];
-  child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
-  const ended = once(child, "close").then(([code]) => code as number | null);
-  return { stdout: () => stdout, stderr: () => stderr, ended, end: () => void child.kill("SIGINT") };
-}
 
 async function withApp(api: ApiUnderTest) {
   const body = { name: "my-app", gitRepo: "a/b" };
@@ -47,11 +18,11 @@ async function withApp(api: ApiUnderTest) {
 
 test("apps are listed with their states", async (t) => {
   const api = await startManagementApi(t);
-  const none = slipway(t, api, ["apps"]);
+  const none = startCommand(t, api, ["apps"]);
   assert.equal(await none.ended, 0);
   assert.match(none.stderr(), /The project has no apps yet/);
   await withApp(api);
-  const some = slipway(t, api, ["apps"]);
+  const some = startCommand(t, api, ["apps"]);
   assert.equal(await some.ended, 0, some.stderr());
   assert.match(some.stdout(), /^NAME +STATE +CHANGED +WAITS FOR\nmy-app +\w+ +\d{4}-/);
 });
@@ -62,20 +33,20 @@ test("the last lines of an app are shown, and followed", async (t) => {
   for (const text of ["one", "\x1b[31mtwo", "three"]) await print(text);
   await print("an error", "stderr");
   const at = "2026-01-01T00:00:00.000Z";
-  const last = slipway(t, api, ["logs", "my-app", "-n", "3"]);
+  const last = startCommand(t, api, ["logs", "my-app", "-n", "3"]);
   assert.equal(await last.ended, 0, last.stderr());
   assert.equal(last.stdout(), `${at}  [31mtwo\n${at}  three\n${at}  an error\n`);
-  const errors = slipway(t, api, ["logs", "my-app", "--stderr", "--json"]);
+  const errors = startCommand(t, api, ["logs", "my-app", "--stderr", "--json"]);
   assert.equal(await errors.ended, 0, errors.stderr());
   assert.equal(JSON.parse(errors.stdout()).logLine, "an error");
 
-  const following = slipway(t, api, ["logs", "my-app", "-f", "-n", "1", "--search", "E"]);
+  const following = startCommand(t, api, ["logs", "my-app", "-f", "-n", "1", "--search", "E"]);
   await until("it follows", () => following.stdout().includes("an error"));
   // It asks a moment after it has printed the last lines, and goes on after these.
   for (const text of ["four", "five", "nine"]) await print(text);
   await until("the last came", () => following.stdout().includes("nine"));
   assert.equal(following.stdout(), `${at}  an error\n${at}  five\n${at}  nine\n`);
-  following.end();
+  following.interrupt();
   assert.deepEqual([await following.ended, following.stderr()], [130, ""]);
 
   for (const [words, message] of [
@@ -83,7 +54,7 @@ test("the last lines of an app are shown, and followed", async (t) => {
     [["logs", "other"], /no app/i],
     [["logs", "my-app", "-n", "x"], /--lines is "x", but must be a whole number from 0 to 1000/],
   ] as const) {
-    const refused = slipway(t, api, words);
+    const refused = startCommand(t, api, words);
     assert.notEqual(await refused.ended, 0);
     assert.match(refused.stderr(), message);
   }
