@@ -193,6 +193,19 @@ export const commands: Readonly<Record<string, Entry>> = {
       remove: "Remove some.",
     }),
   },
+  volumes: {
+    topic: "Settings of apps",
+    about: "Files that outlive replicas: list, upload, download, remove.",
+    otherwise: "list",
+    verbs: verbsOf(async () => (await import("./volumes.ts")).volumes, {
+      list: "Show the volume of the project (default).",
+      ls: "List the files in a folder.",
+      upload: "Upload a file.",
+      download: "Download a file.",
+      remove: "Remove a file or a folder.",
+      resize: "Set how much it may hold.",
+    }),
+  },
   git: {
     topic: "Settings of apps",
     about: "Credentials for git hosts, and deploying pushes.",

@@ -1,0 +1,46 @@
+// The commands on files of volumes against a real management API.
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { startCliStage } from "./support/cli-stage.ts";
+import { temporaryFolder } from "./support/folder.ts";
+
+test("files go up in parts, are listed, come down byte for byte, and are removed", async (t) => {
+  const { done, refused } = await startCliStage(t);
+  const folder = temporaryFolder(t, "files");
+  const bytes = randomBytes(12_000_000);
+  writeFileSync(join(folder, "model.bin"), bytes);
+  writeFileSync(join(folder, "empty"), "");
+  assert.match(
+    (await done("volumes")).stdout,
+    /^VOLUME +APPS SEE IT AT +USED +SIZE\ndefault +\/persistent-storage +0 B /,
+  );
+  assert.equal((await done("volumes", "ls")).stderr, "There are no files.\n");
+  const up = await done("volumes", "upload", join(folder, "model.bin"), "models/");
+  assert.match(up.stderr, /^models\/model\.bin is in its place, 12\.0 MB\./);
+  assert.equal((await done("volumes", "upload", join(folder, "empty"), "--json")).json().path, "empty");
+  assert.match((await done("volumes", "ls")).stdout, /^NAME +SIZE +CHANGED\nempty +0 B +\d{4}-.*\nmodels\/ +\d{4}-/);
+  const copy = join(folder, "copy.bin");
+  assert.match(
+    (await done("volumes", "download", "models/model.bin", copy)).stderr,
+    /^Wrote .*copy\.bin, 12\.0 MB\.\n$/,
+  );
+  assert.ok(readFileSync(copy).equals(bytes));
+  await done("volumes", "download", "empty", copy);
+  assert.equal(readFileSync(copy).length, 0);
+  assert.deepEqual(readdirSync(folder).toSorted(), ["copy.bin", "empty", "model.bin"]);
+
+  assert.match(
+    await refused(4, "volumes", "download", "models/other.bin", copy),
+    /To list the files: slipway volumes ls/,
+  );
+  assert.match(await refused(2, "volumes", "upload", folder), /is not a file/);
+  assert.match(await refused(2, "volumes", "upload", join(folder, "not")), /cannot be read/);
+  assert.match(await refused(2, "volumes", "resize", "much"), /must be a whole number of gigabytes/);
+  assert.equal((await done("volumes", "resize", "5")).stderr, "The volume default may hold 5 GB.\n");
+  assert.match(await refused(2, "volumes", "remove", "models/"), /Remove models\/ and all that is in it\?.*add --yes/);
+  await done("volumes", "remove", "models/", "--yes");
+  assert.equal((await done("volumes", "ls", "--json")).json().length, 1);
+});
