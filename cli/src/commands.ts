@@ -64,6 +64,16 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Deploy the app of a folder, and follow its build.",
     load: async () => (await import("./deploy.ts")).deploy,
   },
+  link: {
+    topic: "Apps",
+    about: "Bind this folder to a project and an app.",
+    load: async () => (await import("./link.ts")).link,
+  },
+  open: {
+    topic: "Apps",
+    about: "Open the dashboard's page of an app.",
+    load: async () => (await import("./open.ts")).open,
+  },
   apps: {
     topic: "Apps",
     about: "List, show, scale, change, stop, start and delete apps.",
@@ -353,5 +363,10 @@ export const commands: Readonly<Record<string, Entry>> = {
     topic: "Platform",
     about: "Show who you are signed in as, and where.",
     load: async () => (await import("./whoami.ts")).whoami,
+  },
+  completion: {
+    topic: "Platform",
+    about: "Print a script that completes commands in your shell.",
+    load: async () => (await import("./completion.ts")).completionOf(commands),
   },
 };

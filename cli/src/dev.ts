@@ -106,7 +106,7 @@ class DevSession {
   async #start(): Promise<DevProcess> {
     const { path, variables, port, machine } = this.#given;
     const folder = readAppFolder(path);
-    requireRunnable(folder);
+    requireRunnable(folder, machine);
     const python = await devPython(folder, machine, this.#stop.signal);
     // It stays the same, so that callers find the app again.
     this.#port ??= await freePort(port, folder.custom?.port ?? usualPort);
@@ -128,7 +128,7 @@ class DevSession {
 /** As replicas have it. */
 const usualPort = 8000;
 
-function requireRunnable(folder: AppFolder): void {
+function requireRunnable(folder: AppFolder, machine: Machine): void {
   const { custom, path, settings } = folder;
   if (custom?.isDockerfile === true) {
     throw new Refused(
@@ -140,7 +140,7 @@ function requireRunnable(folder: AppFolder): void {
   }
   const { pre_build_commands: before, shell_commands: after } = tableOf(settings["deployment"]);
   const hasCommands = [before, after].flat().some((one) => typeof one === "string" && one.trim() !== "");
-  if (hasCommands) process.stderr.write("Commands of the build are not run here.\n");
+  if (hasCommands) machine.tell("Commands of the build are not run here.");
 }
 
 function portOf(given: Given): number | null {

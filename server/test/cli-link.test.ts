@@ -1,0 +1,37 @@
+// `slipway link` and `slipway open` against a real management API.
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { temporaryFolder } from "./support/folder.ts";
+import { startManagementApi } from "./support/management-api.ts";
+import { commandsAt } from "./support/slipway-command.ts";
+
+test("a linked folder deploys to its app and opens its page, until the link is removed", async (t) => {
+  const api = await startManagementApi(t);
+  const cwd = temporaryFolder(t, "app");
+  writeFileSync(join(cwd, "main.py"), "def run():\n    pass\n");
+  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const unnamed = await slipway(["link"]).ended;
+  assert.equal(unnamed.code, 2);
+  assert.match(unnamed.stderr, /^Name the app: slipway link <app>/);
+  const linked = await slipway(["link", "bound"]).ended;
+  assert.equal(linked.stderr, `Linked to bound in the project ${api.projectId}, which slipway deploy will make.\n`);
+  assert.equal(readFileSync(join(cwd, ".slipway/.gitignore"), "utf8"), "*\n");
+  const deployed = await slipway(["deploy", "--detach", "--json"]).ended;
+  assert.equal(deployed.code, 0, deployed.stderr);
+  assert.equal(JSON.parse(deployed.stdout).app, "bound");
+  const page = `${api.baseUrl}/dashboard/projects/${api.projectId}`;
+  assert.equal((await slipway(["open"]).ended).stdout, `${page}/apps/${api.projectId}-bound\n`);
+  assert.equal(
+    (await slipway(["open", `${api.projectId}-other`]).ended).stdout,
+    `${page}/apps/${api.projectId}-other\n`,
+  );
+  const asJson = await slipway(["open", "--json"]).ended;
+  assert.deepEqual(JSON.parse(asJson.stdout), { url: `${page}/apps/${api.projectId}-bound` });
+  const again = await slipway(["link", "bound"]).ended;
+  assert.equal(again.stderr, `Linked to bound in the project ${api.projectId}.\n`);
+  assert.equal((await slipway(["link", "--remove"]).ended).stderr, "This folder is no longer linked to bound.\n");
+  assert.ok(!existsSync(join(cwd, ".slipway/link.json")));
+  assert.equal((await slipway(["open"]).ended).stdout, `${page}\n`);
+});
