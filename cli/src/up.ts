@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { fieldsOf, textOf } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
 import { findCheckout, platformEnvironment, type Checkout } from "./checkout.ts";
-import { command, type Given } from "./command.ts";
+import { command } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
 import type { Machine } from "./machine.ts";
-import { output } from "./output.ts";
+import { printJson } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
 import { Refused } from "./refused.ts";
@@ -38,24 +38,32 @@ const shownLines = 15;
 export const up = command({
   name: "up",
   about,
-  examples: ["up"],
+  examples: ["up", "up --json"],
   async run(given, machine) {
     const checkout = findCheckout(machine);
-    const before = await running(checkout, machine);
-    if (before !== null) {
-      machine.tell(`The platform runs already at ${before.baseUrl}.`);
-      return await signIn(given, before, { checkout, machine });
+    const bootstrap = (await running(checkout, machine)) ?? (await start(checkout, machine));
+    const isSignedIn = await signIn(bootstrap, checkout, machine);
+    const { baseUrl: url, dashboardUrl, ownerEmail } = bootstrap;
+    if (given.has("json")) {
+      printJson(machine, { url, dashboardUrl, dataDir: checkout.dataDir, isSignedIn });
+      return;
     }
-    setUp(checkout);
-    const beganMs = performance.now();
-    await startPlatform(checkout, machine);
-    const bootstrap = readBootstrap(checkout);
-    if (bootstrap === null) throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
-    const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
-    machine.tell(`The platform runs at ${bootstrap.baseUrl} (ready after ${seconds} s).`);
-    return await signIn(given, bootstrap, { checkout, machine });
+    machine.tell(`Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${bootstrapFile(checkout)})`);
+    machine.tell(`Its log is ${logFileOf(checkout)}. To stop it: slipway down`);
+    if (isSignedIn) machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
   },
 });
+
+async function start(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
+  setUp(checkout);
+  const beganMs = performance.now();
+  await startPlatform(checkout, machine);
+  const bootstrap = readBootstrap(checkout);
+  if (bootstrap === null) throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
+  const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
+  machine.tell(`The platform runs at ${bootstrap.baseUrl} (ready after ${seconds} s).`);
+  return bootstrap;
+}
 
 /** What runs on this data folder; null when nothing answers. */
 async function running(checkout: Checkout, machine: Machine): Promise<Bootstrap | null> {
@@ -63,12 +71,12 @@ async function running(checkout: Checkout, machine: Machine): Promise<Bootstrap 
   if (bootstrap === null) return null;
   try {
     await clientOf(bootstrap, machine).get("/v2/projects");
-    return bootstrap;
   } catch (error) {
-    if (error instanceof ApiRefused && error.status === 401) return bootstrap;
-    if (error instanceof Refused) return null;
-    throw error;
+    if (!(error instanceof Refused)) throw error;
+    if (!(error instanceof ApiRefused) || error.status !== 401) return null;
   }
+  machine.tell(`The platform runs already at ${bootstrap.baseUrl}.`);
+  return bootstrap;
 }
 
 function clientOf({ baseUrl, serviceAccountToken }: Bootstrap, machine: Machine): ApiClient {
@@ -90,7 +98,7 @@ function setUp({ root }: Checkout): void {
 /** Resolves when it says that it is ready. */
 async function startPlatform(checkout: Checkout, machine: Machine): Promise<void> {
   const { root, dataDir, node } = checkout;
-  const logFile = join(dataDir, "platform.log");
+  const logFile = logFileOf(checkout);
   const log = openLog(dataDir, logFile);
   const child = spawn(node, [join(root, "server/src/main.ts")], {
     cwd: root,
@@ -145,28 +153,21 @@ async function readiness(
   }
 }
 
-async function signIn(
-  given: Given,
-  bootstrap: Bootstrap,
-  { checkout, machine }: { readonly checkout: Checkout; readonly machine: Machine },
-): Promise<number> {
-  const file = bootstrapFile(checkout);
-  const { baseUrl, serviceAccountToken, dashboardUrl, ownerEmail } = bootstrap;
-  const projects = await projectsOf({ client: clientOf(bootstrap, machine) }).catch((error: unknown) => {
-    if (error instanceof ApiRefused && error.status === 401) return null;
-    throw error;
-  });
-  if (projects === null) {
-    machine.tell(`The token in ${file} is no longer valid. Sign in: slipway login --url ${baseUrl}`);
-    return 0;
+/** False when the token of the first start is no longer valid, which it says. */
+async function signIn(bootstrap: Bootstrap, checkout: Checkout, machine: Machine): Promise<boolean> {
+  const { baseUrl, serviceAccountToken } = bootstrap;
+  if (await isPersonSignedIn(baseUrl, machine)) {
+    machine.tell("You are signed in there; that stays.");
+    return true;
   }
-  if (await isPersonSignedIn(baseUrl, machine)) machine.tell("You are signed in there; that stays.");
-  else await keepToken({ url: baseUrl, token: serviceAccountToken, label: "the first service account" }, machine);
-  machine.tell(`Dashboard: ${dashboardUrl} (${plain(ownerEmail)}, with ownerPassword in ${file})`);
-  machine.tell(`Its log is ${join(checkout.dataDir, "platform.log")}. To stop it: slipway down`);
-  machine.tell("Next, in an empty folder: slipway init, then slipway deploy");
-  output(given, machine, { url: baseUrl, dashboardUrl }, () => machine.print(baseUrl));
-  return 0;
+  try {
+    await keepToken({ url: baseUrl, token: serviceAccountToken, label: "the first service account" }, machine);
+    return true;
+  } catch (error) {
+    if (!(error instanceof ApiRefused) || error.status !== 401) throw error;
+    machine.tell(`The token in ${bootstrapFile(checkout)} is no longer valid. Sign in: slipway login --url ${baseUrl}`);
+    return false;
+  }
 }
 
 /** Makes a person's sign-in there the current one, if the platform still takes it. */
@@ -187,6 +188,10 @@ async function isPersonSignedIn(url: string, machine: Machine): Promise<boolean>
   }
   writeSignIn(machine, url, readSignIns(machine).platforms[url] ?? signIn);
   return true;
+}
+
+function logFileOf({ dataDir }: Checkout): string {
+  return join(dataDir, "platform.log");
 }
 
 function bootstrapFile({ dataDir }: Checkout): string {

@@ -12,16 +12,17 @@ test("up starts a platform and signs in, says so the second time, and down ends 
   const env = { SLIPWAY_DATA_DIR: dataDir, SLIPWAY_PORT: "0", SLIPWAY_DRIVER: "process", SLIPWAY_TOKEN: "" };
   const slipway = commandsAt(t, { env });
   t.after(() => slipway(["down"]).ended);
-  const first = await slipway(["up"]).ended;
+  const first = await slipway(["up", "--json"]).ended;
   assert.equal(first.code, 0, first.stderr);
-  const url = first.stdout.trim();
+  const { url, isSignedIn } = JSON.parse(first.stdout) as { url: string; isSignedIn: boolean };
+  assert.ok(isSignedIn);
   assert.match(first.stderr, new RegExp(`^The platform runs at ${url} \\(ready after [\\d.]+ s\\)\\.\n`));
   assert.ok(!first.stderr.includes(readBootstrap(dataDir)["ownerPassword"] ?? "?"), "the password stays in its file");
   assert.equal(statSync(join(dataDir, "platform.log")).mode & 0o777, 0o600);
 
   const again = await slipway(["up"]).ended;
-  assert.deepEqual([again.code, again.stdout.trim()], [0, url]);
-  assert.match(again.stderr, /^The platform runs already at /);
+  assert.deepEqual([again.code, again.stdout], [0, ""]);
+  assert.match(again.stderr, /^The platform runs already at .*\n[^]*Next, in an empty folder: slipway init/);
   const who = await slipway(["whoami"]).ended;
   assert.match(who.stdout, /^You are the first service account at .*\nCommands use the project default/);
   assert.match((await slipway(["apps"]).ended).stderr, /The project has no apps yet/);
