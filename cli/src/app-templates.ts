@@ -1,18 +1,18 @@
 // The files that `slipway init` writes: a commented `slipway.toml`, and a `main.py` to begin with. Pure.
 import type { AppKind, FoundApp } from "./app-kind.ts";
 
-/** The settings file of an app. */
-export function tomlFor(name: string, { kind, packages }: FoundApp): string {
+/** The settings file of an app. `pythonVersion`: such as `3.12`; null: the platform's default. */
+export function tomlFor(name: string, { kind, packages }: FoundApp, pythonVersion: string | null): string {
   const extra = kind.kind === "wsgi" ? ["gunicorn"] : [];
   return [
-    head(name, kind),
+    head(name, kind, pythonVersion),
     scaling,
     ...(kind.kind === "cortex" ? [] : [customRuntime(kind)]),
     dependencies([...packages, ...extra.filter((one) => !packages.some((other) => other.startsWith(one)))]),
   ].join("\n");
 }
 
-function head(name: string, kind: AppKind): string {
+function head(name: string, kind: AppKind, pythonVersion: string | null): string {
   const what =
     kind.kind === "cortex"
       ? "# Settings of this app. Each public function of main.py becomes an endpoint: slipway call <app>/<function>"
@@ -23,7 +23,7 @@ function head(name: string, kind: AppKind): string {
 
 [cerebrium.deployment]
 name = ${JSON.stringify(name)}
-# python_version = "3.12"
+${pythonVersion === null ? '# python_version = "3.12"' : `python_version = "${pythonVersion}"`}
 # Files to deploy; .gitignore and .slipwayignore count too.
 include = ["*"]
 exclude = [".*"]

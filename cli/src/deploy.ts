@@ -224,7 +224,7 @@ class Deployment {
     if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status: "pending", reason: null, url }));
     else {
       machine.print(buildId);
-      machine.tell(`The build goes on. Its log: slipway builds logs ${name} ${buildId}`);
+      machine.tell(`The build goes on. Its log: slipway builds logs ${name} ${buildId} -f`);
       if (dashboardUrl !== "") machine.tell(`Dashboard: ${dashboardUrl}`);
     }
     return 0;
@@ -233,7 +233,7 @@ class Deployment {
   #sayGoesOn({ buildId }: Begun): void {
     const { machine, name } = this.#given;
     machine.tell(`\nThe build goes on without this command.`);
-    machine.tell(`  To follow it:  slipway builds logs ${name} ${buildId}`);
+    machine.tell(`  To follow it:  slipway builds logs ${name} ${buildId} -f`);
     machine.tell(`  To cancel it:  slipway builds cancel ${name} ${buildId}`);
   }
 

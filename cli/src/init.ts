@@ -1,5 +1,6 @@
 // `slipway init`: makes a folder deployable. It looks at what is there, writes a commented `slipway.toml`, and in an empty folder
 // a `main.py` to begin with.
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -42,7 +43,7 @@ and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to 
     mkdirSync(folder, { recursive: true });
     const isEmpty = readdirSync(folder).every((one) => one.startsWith("."));
     const found = findApp(folder);
-    writeFileSync(join(folder, "slipway.toml"), tomlFor(name, found));
+    writeFileSync(join(folder, "slipway.toml"), tomlFor(name, found, pythonVersion()));
     machine.tell(`Wrote slipway.toml: ${sentenceOf(found)}`);
     if (found.kind.kind === "cortex" && found.kind.isNew) writeMain(folder, { isEmpty, machine });
     const words = ["", ...(operand === "" ? [] : [quoted(operand)])].join(" ");
@@ -50,6 +51,14 @@ and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to 
     output(given, machine, { folder, name }, () => undefined);
   },
 });
+
+/** Of this machine's usual Python, with which the app is tried here; null: there is none that apps can have. */
+function pythonVersion(): string | null {
+  const code = "import sys; print('%d.%d' % sys.version_info[:2])";
+  const { stdout } = spawnSync("python3", ["-I", "-c", code], { encoding: "utf8", timeout: 10_000 });
+  const [, version, minor] = /^(3\.(\d+))$/.exec(stdout?.trim() ?? "") ?? [];
+  return version !== undefined && Number(minor) >= 8 && Number(minor) <= 14 ? version : null;
+}
 
 function writeMain(
   folder: string,

@@ -11,7 +11,15 @@ const groups: readonly Group[] = [
     max: 2,
     names: [
       ...["guide-async", "guide-audit-log", "guide-backup", "guide-billing", "guide-changing", "guide-command-line"],
-      ...["guide-deploying", "guide-people", "guide-releases", "guide-roll-outs", "guide-scaling", "guide-tls-proxy"],
+      ...[
+        "guide-deploying",
+        "guide-first-app",
+        "guide-people",
+        "guide-releases",
+        "guide-roll-outs",
+        "guide-scaling",
+        "guide-tls-proxy",
+      ],
     ],
   },
   { what: "kills under async runs", max: 1, names: ["async-chaos", "async-crash-points", "faults-platform"] },
