@@ -113,18 +113,21 @@ class Deployment {
     for (const warning of warnings) machine.tell(warning);
     const { gitRepo, gitBranch, gitPath } = ref;
     const from = `${gitRepo}${gitPath === undefined ? "" : `, folder ${gitPath}`}`;
-    const existing = await this.#existing();
-    const isSame =
-      existing?.gitRepo === gitRepo && (existing.gitPath || undefined) === gitPath && existing.gitBranch === gitBranch;
     machine.tell(
       `Deploying ${this.#given.name} from ${from}${gitBranch === undefined ? "" : `, branch ${gitBranch}`} …`,
     );
     const { api } = this.#given.connection.client;
-    if (existing !== null && isSame) {
-      const params = { path: { project_id: this.#given.project, app_id: existing.id } };
-      const { buildId } = await answerOf(
-        api.POST("/v2/projects/{project_id}/apps/{app_id}/builds", { params, body: {} }),
-      );
+    const existing = await this.#existing();
+    if (existing !== null) {
+      const path = { project_id: this.#given.project, app_id: existing.id };
+      // Another repository, branch or folder starts a build itself; what else is set stays.
+      const body = { ...ref, gitPath: gitPath ?? null };
+      const route = "/v2/projects/{project_id}/apps/{app_id}" as const;
+      const changed = await answerOf(api.PATCH(route, { params: { path }, body }));
+      const { buildId } =
+        changed.buildId === null
+          ? await answerOf(api.POST(`${route}/builds`, { params: { path }, body: {} }))
+          : { buildId: changed.buildId };
       return { buildId, url: existing.internalEndpoint, dashboardUrl: "" };
     }
     const made = await answerOf(

@@ -1,4 +1,4 @@
-// Where an app's folder is in a git repository that the platform can fetch: owner and name from the remote, branch, path.
+// Where an app's folder is in a git repository that the platform can fetch: the remote's address, branch, path.
 import { spawnSync } from "node:child_process";
 import { Refused } from "./refused.ts";
 
@@ -23,7 +23,8 @@ export function gitRefOf(folder: string): GitRef {
     throw new Refused("The repository has no remote called origin. Add one, or upload the files: leave out --git.");
   }
   const gitRepo = repositoryOf(remote);
-  if (gitRepo === null) throw new Refused("The remote origin does not name an owner and a repository (…/owner/name).");
+  if (gitRepo === null)
+    throw new Refused("The remote origin is a path of this machine, where the platform cannot fetch.");
   const branch = git(folder, ["symbolic-ref", "--short", "HEAD"]);
   const path = prefix.replace(/\/$/, "");
   return {
@@ -34,11 +35,14 @@ export function gitRefOf(folder: string): GitRef {
   };
 }
 
-/** `owner/name` of a remote's address: `https://host/owner/name.git`, `git@host:owner/name.git`. Pure. */
+/** A remote's address without a user and a password: `https://host/owner/name`, `git@host:owner/name`; null for a path. Pure. */
 export function repositoryOf(remote: string): string | null {
-  const path = /^[a-z+]+:\/\/[^/]+\/(.+)$/.exec(remote)?.[1] ?? /^[^/:]+:(.+)$/.exec(remote)?.[1];
-  const [, owner, name] = /(?:^|\/)([\w.-]+)\/([\w.-]+?)(?:\.git)?\/?$/.exec(path ?? "") ?? [];
-  return owner === undefined || name === undefined ? null : `${owner}/${name}`;
+  const [, scheme, host = "", path = ""] = /^(https?|ssh|git):\/\/(?:[^/]*@)?([^/@]+)\/(.+)$/.exec(remote) ?? [];
+  if (scheme === "http" || scheme === "https") return `${scheme}://${host}/${path}`;
+  // The port is that of ssh.
+  if (scheme !== undefined) return `https://${host.replace(/:\d+$/, "")}/${path}`;
+  const [, shortHost, shortPath = ""] = /^(?:[^/@:]*@)?([^/@:]+):([^/].*)$/.exec(remote) ?? [];
+  return shortHost === undefined ? null : `git@${shortHost}:${shortPath}`;
 }
 
 function warningsOf(folder: string): string[] {

@@ -88,13 +88,17 @@ test("Ctrl-C leaves the build and says how to follow it; a repository is deploye
   for (const from of ["create", "build"]) {
     const built = await slipway(t, platform, ["deploy", clone, "--git"]).ended;
     assert.equal(built.code, 0, `${from}: ${built.stderr}`);
-    assert.match(built.stderr, /^Deploying hello from acme\/app, branch \w+ …/);
+    assert.match(built.stderr, /^Deploying hello from http:\/\/127\.0\.0\.1:\d+\/acme\/app(\.git)?, branch \w+ …/);
   }
   const refused = await slipway(t, platform, ["deploy", clone]).ended;
   assert.equal(refused.code, 2);
   assert.match(refused.stderr, /^hello is deployed from the repository acme\/app\. .*slipway deploy --git\n/);
   const uploaded = await slipway(t, platform, ["deploy", clone, "--yes"]).ended;
   assert.equal(uploaded.code, 0, uploaded.stderr);
+  const back = await slipway(t, platform, ["deploy", clone, "--git"]).ended;
+  assert.equal(back.code, 0, back.stderr);
+  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/hello`);
+  assert.equal(body.gitRepo, "acme/app");
 });
 
 test("a folder that cannot be deployed is refused before anything is sent, with what to do", async (t) => {
