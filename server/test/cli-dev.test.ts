@@ -41,7 +41,7 @@ test("an app runs, and again at each save of a file that belongs to it; Ctrl-C l
   const url = await urlAfter(running, 1);
   const [text, , pid] = await call(url);
   assert.equal(text, "one");
-  assert.match(running.stdout(), /called by Ada/);
+  await until("its output is shown", () => running.stdout().includes("called by Ada"));
 
   write("ignored.txt", "does not count");
   mkdirSync(join(folder, "__pycache__"), { recursive: true });

@@ -38,12 +38,16 @@ export function commandsAt(t: WithAfter, shared: CommandOptions = {}) {
       env: { PATH: process.env["PATH"], HOME: home, ...env },
       stdio: ["pipe", "pipe", "pipe"],
     });
-    t.after(() => void child.kill("SIGKILL"));
     let [stdout, stderr] = ["", ""];
     child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
     child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
     child.stdin.on("error", () => undefined).end(input);
     const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));
+    t.after(async () => {
+      // What it has started ends with it.
+      child.kill("SIGTERM");
+      await ended;
+    });
     return { stdout: () => stdout, stderr: () => stderr, ended, interrupt: () => void child.kill("SIGINT") };
   };
 }
