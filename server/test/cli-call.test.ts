@@ -73,7 +73,7 @@ test("text and events are printed as they come; bytes go to programs unchanged a
     const command = startCommand(t, platform, ["call", `hello/${path}`]);
     await until("the first part came", () => command.stdout() === first);
     finish();
-    assert.equal(await command.ended, 0, command.stderr());
+    assert.equal((await command.ended).code, 0, command.stderr());
     assert.equal(command.stdout(), whole);
   }
   const slipway = commandLine(t, platform);

@@ -19,11 +19,11 @@ async function withApp(api: ApiUnderTest) {
 test("apps are listed with their states", async (t) => {
   const api = await startManagementApi(t);
   const none = startCommand(t, api, ["apps"]);
-  assert.equal(await none.ended, 0);
+  assert.equal((await none.ended).code, 0);
   assert.match(none.stderr(), /The project has no apps yet/);
   await withApp(api);
   const some = startCommand(t, api, ["apps"]);
-  assert.equal(await some.ended, 0, some.stderr());
+  assert.equal((await some.ended).code, 0, some.stderr());
   assert.match(some.stdout(), /^NAME +STATE +CHANGED +WAITS FOR\nmy-app +\w+ +\d{4}-/);
 });
 
@@ -34,10 +34,10 @@ test("the last lines of an app are shown, and followed", async (t) => {
   await print("an error", "stderr");
   const at = "2026-01-01T00:00:00.000Z";
   const last = startCommand(t, api, ["logs", "my-app", "-n", "3"]);
-  assert.equal(await last.ended, 0, last.stderr());
+  assert.equal((await last.ended).code, 0, last.stderr());
   assert.equal(last.stdout(), `${at}  [31mtwo\n${at}  three\n${at}  an error\n`);
   const errors = startCommand(t, api, ["logs", "my-app", "--stderr", "--json"]);
-  assert.equal(await errors.ended, 0, errors.stderr());
+  assert.equal((await errors.ended).code, 0, errors.stderr());
   assert.equal(JSON.parse(errors.stdout()).logLine, "an error");
 
   const following = startCommand(t, api, ["logs", "my-app", "-f", "-n", "1", "--search", "E"]);
@@ -47,7 +47,7 @@ test("the last lines of an app are shown, and followed", async (t) => {
   await until("the last came", () => following.stdout().includes("nine"));
   assert.equal(following.stdout(), `${at}  an error\n${at}  five\n${at}  nine\n`);
   following.interrupt();
-  assert.deepEqual([await following.ended, following.stderr()], [130, ""]);
+  assert.deepEqual([(await following.ended).code, following.stderr()], [130, ""]);
 
   for (const [words, message] of [
     [["logs"], /app is missing/],
@@ -55,7 +55,7 @@ test("the last lines of an app are shown, and followed", async (t) => {
     [["logs", "my-app", "-n", "x"], /--lines is "x", but must be a whole number from 0 to 1000/],
   ] as const) {
     const refused = startCommand(t, api, words);
-    assert.notEqual(await refused.ended, 0);
+    assert.notEqual((await refused.ended).code, 0);
     assert.match(refused.stderr(), message);
   }
 });

@@ -151,7 +151,7 @@ test("the lines of an app since a time are shown; a reader that goes away ends t
   assert.match(await refused(2, "logs", "hello", "--since", "soon"), /--since is "soon", but must be 10m, 2h/);
   const piped = startCommand(t, stage, ["logs", "hello", "-n", "1000"]);
   piped.closeOutput();
-  assert.deepEqual([await piped.ended, piped.stderr()], [0, ""]);
+  assert.deepEqual([(await piped.ended).code, piped.stderr()], [0, ""]);
 });
 
 test("runs are listed, shown, cancelled, run again and purged, and results are printed", async (t) => {
@@ -210,7 +210,7 @@ test("secrets are set beside others, from arguments, a file or standard input, a
 
   const piped = startCommand(t, stage, ["secrets", "set", "TYPED", "--app", "hello", "--restart"]);
   piped.type("not in the history\n");
-  assert.equal(await piped.ended, 0, piped.stderr());
+  assert.equal((await piped.ended).code, 0, piped.stderr());
   assert.match(piped.stderr(), /^TYPED: 1 secret was changed/);
   assert.deepEqual((await done("secrets", "list", "--app", "hello", "--json")).json(), [
     { name: "TYPED", value: "not in the history" },
@@ -232,7 +232,7 @@ test("git credentials, hook addresses and pushes are listed and changed", async 
   assert.match((await done("git", "credentials")).stderr, /slipway git credentials set <host>/);
   const piped = startCommand(t, stage, ["git", "credentials", "set", "git.example.org", "--username", "ada"]);
   piped.type("s3cret\n");
-  assert.equal(await piped.ended, 0, piped.stderr());
+  assert.equal((await piped.ended).code, 0, piped.stderr());
   assert.match((await done("git", "credentials")).stdout, /^HOST +KIND +USER .*\ngit\.example\.org +token +ada /);
   assert.match(await refused(2, "git", "credentials", "set", "x.org", "--ssh-key", "/nowhere"), /cannot be read/);
   await done("git", "credentials", "remove", "git.example.org", "--yes");

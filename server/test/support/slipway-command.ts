@@ -16,13 +16,17 @@ export type RunningCommand = {
   readonly ended: Promise<CommandEnd>;
   /** As Ctrl-C. */
   interrupt(): void;
+  /** Ends standard input with this text. */
+  type(text: string): void;
+  /** Nobody reads its output any more. */
+  closeOutput(): void;
 };
 
 export type CommandOptions = {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** For standard input. */
-  readonly input?: string;
+  /** For standard input; null: it stays open until `type`. */
+  readonly input?: string | null;
   /** The program and its first arguments; by default the command line of this project. */
   readonly program?: readonly string[];
 };
@@ -41,13 +45,21 @@ export function commandsAt(t: WithAfter, shared: CommandOptions = {}) {
     let [stdout, stderr] = ["", ""];
     child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
     child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
-    child.stdin.on("error", () => undefined).end(input);
+    child.stdin.on("error", () => undefined);
+    if (input !== null) child.stdin.end(input);
     const ended = once(child, "close").then(([code]) => ({ code: code as number | null, stdout, stderr }));
     t.after(async () => {
       // What it has started ends with it.
       child.kill("SIGTERM");
       await ended;
     });
-    return { stdout: () => stdout, stderr: () => stderr, ended, interrupt: () => void child.kill("SIGINT") };
+    return {
+      stdout: () => stdout,
+      stderr: () => stderr,
+      ended,
+      interrupt: () => void child.kill("SIGINT"),
+      type: (text) => void child.stdin.end(text),
+      closeOutput: () => void child.stdout.destroy(),
+    };
   };
 }
