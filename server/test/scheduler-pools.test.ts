@@ -154,7 +154,7 @@ test("a protected replica takes the place of an interruptible one, which finishe
   proxy.call(stage.appId, 5_000);
   await stage.reach("both cards are in use", async () => (await stage.states())["ready"] === 2);
   const idle = stage.driver.running().find(({ spec }) => proxy.running(spec.replicaId) === 0);
-  proxy.call(other, 60_000);
+  proxy.call(other, 20_000);
   await stage.reach("the protected one runs", () => proxy.demandOf(other).running === 1);
   assert.equal(proxy.demandOf(stage.appId).running, 1, "the one with a call was left alone");
   const [reclaimed] = (await stage.rows()).filter(({ state }) => state === "stopped");
@@ -168,7 +168,7 @@ test("a protected replica takes the place of an interruptible one, which finishe
   );
   assert.ok(scheduler.isReclaimed(reclaimed?.id as ReplicaId));
 
-  proxy.call(other, 60_000);
+  proxy.call(other, 20_000);
   await stage.reach("the second one runs", () => proxy.demandOf(other).running === 2);
   assert.equal(proxy.outcomes.served, 1, "the call was finished first");
   await stage.clock.advance(5_000);
