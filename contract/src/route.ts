@@ -49,9 +49,13 @@ export type Route = {
   readonly events?: z.ZodType;
 };
 
-/** Whether a route creates something, so that a request may carry an Idempotency-Key. */
-export function takesKey({ method, status, access }: Route): boolean {
-  return method === "POST" && status === 201 && access !== "public";
+/**
+ * Whether a route creates something, so that a request may carry an Idempotency-Key. Bytes cannot be compared before they have
+ * arrived.
+ */
+export function takesKey({ method, status, access, takesBytes, takesStream }: Route): boolean {
+  const hasJson = takesBytes !== true && takesStream !== true;
+  return method === "POST" && status === 201 && access !== "public" && hasJson;
 }
 
 /** Path prefixes. */

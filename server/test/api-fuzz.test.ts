@@ -121,12 +121,23 @@ function requestTo(operation: Operation, { parts }: Stage): fc.Arbitrary<Sent> {
       // Of what the project has most, so that some requests find what they ask about.
       return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => odd[at++] ?? parts[name] ?? newReleaseId());
     });
-  return fc.tuple(filled, queryOf(spec), bodyOf(spec, schema)).map(([way, query, body]) => ({
+  return fc.tuple(filled, queryOf(spec), bodyOf(spec, schema), keyOf()).map(([way, query, body, key]) => ({
     operation,
     path: way + query.text,
     ...body,
-    forbidden: body.forbidden ?? query.forbidden,
+    headers: { ...body.headers, ...(key === null ? {} : { "idempotency-key": key }) },
+    forbidden: body.forbidden ?? query.forbidden ?? (key === null || isKey(spec, key) ? null : `the key ${key}`),
   }));
+}
+
+/** An Idempotency-Key, also for operations that take none; few, so that some are sent again. */
+function keyOf(): fc.Arbitrary<string | null> {
+  return fc.option(fc.constantFrom("one", "two", "three", "a b", "", "x".repeat(256), "\u00e9"));
+}
+
+function isKey({ parameters }: Json, key: string): boolean {
+  const parameter = parameters.find((one: Json) => one.in === "header");
+  return parameter === undefined || ajv.validate(parameter.schema, key);
 }
 
 type Part = { readonly text: string; readonly forbidden: string | null };
