@@ -15,8 +15,7 @@ import { startManagementApi, type ApiUnderTest, type Json } from "./support/mana
 import { allowedBy, besides } from "./support/schema-arbitrary.ts";
 
 /** Requests for each operation of the document. */
-const requests = countOf({ what: "requests for each operation", complete: 40, short: 6 });
-const deadlineMs = countOf({ what: "milliseconds for all requests", complete: 300_000, short: 15_000 });
+const requests = countOf({ what: "requests for each operation", complete: 30, short: 5 });
 const seed = Number(process.env["SLIPWAY_TEST_SEED"] ?? unseenSeed());
 
 const ajv = new Ajv2020({ strict: false });
@@ -65,7 +64,6 @@ test("whatever the document lets a client send, or does not, is answered as the 
   const operations = all.toSorted(
     (one, other) => lastOnes.indexOf(one.spec.operationId) - lastOnes.indexOf(other.spec.operationId),
   );
-  const endsAtMs = performance.now() + deadlineMs;
   const found: string[] = [];
   let count = 0;
   for (const operation of operations) {
@@ -73,8 +71,7 @@ test("whatever the document lets a client send, or does not, is answered as the 
       count += 1;
       await check(sent, stage);
     });
-    const plugins = [fc.interruptAfterTimeLimit(Math.max(1, endsAtMs - performance.now()))];
-    const result = await fc.check(property, { seed, numRuns: requests, endOnFailure: true, plugins });
+    const result = await fc.check(property, { seed, numRuns: requests, endOnFailure: true });
     if (result.failed) found.push(`${operation.spec.operationId}: ${String(result.errorInstance)}`);
   }
   t.diagnostic(`${count} requests`);
