@@ -171,6 +171,7 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
     [rawZip([{ name: "a", content: "x".repeat(1000), claimedSize: 5 }]), /too many bytes/],
     [rawZip([{ name: "a", content: "x", flags: 0x801 }]), /is encrypted/],
     [rawZip([{ name: "a", content: "x", method: 99 }]), /unsupported compression method/],
+    [rawZip([{ name: "a/" }, { name: "a", content: "x", method: 99 }]), /unsupported compression method/],
     [
       rawZip(Array.from({ length: 60 }, (_, index) => ({ name: `bomb${index}`, content: Buffer.alloc(1_000_000) }))),
       /larger than 50 MB/,

@@ -81,8 +81,10 @@ class Unpacking {
         done(this.bytes > this.#given.bytesMax ? this.#tooLarge() : null, chunk);
       },
     });
+    const content = await zip.openReadStreamPromise(entry);
+    // Nothing may come in between: until the pipeline has it, nobody takes an error of the file, which would end the platform.
     const file = createWriteStream(join(appDir, path), { flags: "wx", mode });
-    await pipeline(await zip.openReadStreamPromise(entry), count, file, { signal });
+    await pipeline(content, count, file, { signal });
     this.files.set(path, `${mode.toString(8)} ${digest.digest("hex")}`);
   }
 
