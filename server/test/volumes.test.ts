@@ -142,7 +142,7 @@ test("complete is refused until every part has arrived with its etag, and answer
   assert.equal((await complete(begun.upload_id, "/f", [again.etag, second.etag])).status, 200, "repeated");
   assert.equal(readFileSync(join(folder, "f"), "latin1"), `${"b".repeat(partBytes)}end`);
   const late = await put(one ?? "", Buffer.alloc(partBytes, "c"));
-  assert.equal(late.status, 200);
+  assert.deepEqual([late.status, late.body.message], [409, "The upload is complete: begin another one."]);
   assert.equal(readFileSync(join(folder, "f"), "latin1")[0], "b", "a late part changes nothing");
 });
 
@@ -295,6 +295,36 @@ test("a volume has a size: uploads beyond it are refused, and it is not made sma
   );
   assert.equal((await remove("small")).status, 200);
   assert.equal((await state())?.sizeGb, 1);
+});
+
+test("uploads that began while there was space take no more of it together, whether their parts arrive or are cut off", async (t) => {
+  const { api, volume, folder, begin } = await stage(t, { storageBytes: 1e9 });
+  mkdirSync(folder, { recursive: true });
+  assert.equal((await api.call("PATCH", `${volume}/resize`, { body: { newSizeGb: 1 } })).status, 200);
+  const [one, other] = [await begin("one", 150), await begin("other", 150)];
+  const address = (begun: Begun, number: number) => begun.parts[number - 1]?.url ?? "";
+  // Together with those below, 190 parts fit.
+  const rows = (begun: Begun, first: number, count: number) =>
+    Array.from({ length: count }, (_, index) => ({
+      ...{ upload_id: begun.upload_id, number: first + index, size_bytes: partBytes, digest: "" },
+    }));
+  await api.db
+    .insertInto("volume_upload_parts")
+    .values([...rows(one, 2, 149), ...rows(other, 1, 39)])
+    .execute();
+  const partsOf = async ({ upload_id }: Begun) =>
+    await api.db.selectFrom("volume_upload_parts").selectAll().where("upload_id", "=", upload_id).execute();
+  const { port, pathname } = new URL(address(one, 1));
+  const socket = connect(Number(port), "127.0.0.1");
+  socket.write(`PUT ${pathname} HTTP/1.1\r\nhost: a\r\ncontent-type: a/b\r\ncontent-length: ${partBytes}\r\n\r\nx`);
+  await until("the part begins", async () => (await partsOf(one)).length === 150);
+  socket.destroy();
+  const content = Buffer.alloc(partBytes);
+  assert.equal((await put(address(other, 40), content)).status, 200);
+  const refused = await put(address(other, 41), content);
+  assert.deepEqual([refused.status, /holds 0 MB of 1 GB/.test(refused.body.message)], [413, true]);
+  assert.equal((await put(address(other, 40), content)).status, 200, "again, in its own place");
+  assert.equal((await partsOf(other)).length, 40, "nothing is kept for a part that was refused");
 });
 
 test("addresses end with their time, and what has arrived by then is removed", async (t) => {

@@ -52,14 +52,20 @@ export async function insertUpload(
   await db.insertInto("volume_uploads").values({ id, project_id, file_path, part_count, key_hash: keyHash }).execute();
 }
 
-/** How many uploads of a project have begun and are neither complete nor expired, and the bytes that have arrived of them. */
+/**
+ * How many uploads of a project have begun and are neither complete nor expired, and the bytes of them that may be on disk.
+ * `except`: a part that is not counted.
+ */
 export async function readOpenUploads(
   db: Db,
   projectId: ProjectId,
+  except?: { readonly uploadId: string; readonly number: number },
 ): Promise<{ readonly count: number; readonly bytes: number }> {
+  const { uploadId = null, number = null } = except ?? {};
   const { rows } = await sql<{ count: string; bytes: string }>`
     select count(distinct id), coalesce(sum(size_bytes), 0) as bytes
       from volume_uploads left join volume_upload_parts on upload_id = id
+       and (upload_id, number) is distinct from (${uploadId}::uuid, ${number}::int)
      where project_id = ${projectId} and completed_at is null and not (${isExpired})`.execute(db);
   return { count: Number(rows[0]?.count), bytes: Number(rows[0]?.bytes) };
 }
@@ -89,19 +95,27 @@ export async function readParts(db: Db, uploadId: string): Promise<readonly Part
     .selectFrom("volume_upload_parts")
     .select(["number", "size_bytes as sizeBytes", "digest"])
     .where("upload_id", "=", uploadId)
+    .where("digest", "<>", arriving)
     .orderBy("number")
     .execute();
 }
 
-/** Before other bytes are written in its place. */
-export async function forgetPart(db: Db, uploadId: string, number: number): Promise<void> {
-  await db.deleteFrom("volume_upload_parts").where("upload_id", "=", uploadId).where("number", "=", number).execute();
+/** The digest of a part whose bytes are being written, or were cut off: some of them are on disk. */
+const arriving = "";
+
+/** Before bytes of a part are written, instead of those that are there. */
+export async function reservePart(db: Db, uploadId: string, part: Omit<PartRow, "digest">): Promise<void> {
+  await writePart(db, uploadId, { ...part, digest: arriving });
 }
 
 /** Notes a part that is on disk. */
-export async function insertPart(db: Db, uploadId: string, { number, sizeBytes, digest }: PartRow): Promise<void> {
-  const part = { upload_id: uploadId, number, size_bytes: sizeBytes, digest };
-  await db.insertInto("volume_upload_parts").values(part).execute();
+export async function writePart(db: Db, uploadId: string, { number, sizeBytes, digest }: PartRow): Promise<void> {
+  const part = { size_bytes: sizeBytes, digest };
+  await db
+    .insertInto("volume_upload_parts")
+    .values({ upload_id: uploadId, number, ...part })
+    .onConflict((conflict) => conflict.columns(["upload_id", "number"]).doUpdateSet(part))
+    .execute();
 }
 
 /** False when it was complete before. Locks its row. */

@@ -98,6 +98,7 @@ export class VolumeUploads {
     const upload = await store.uploadByKey(this.#options.db, hashOfKey(key));
     if (upload === undefined || !(number >= 1 && number <= upload.partCount))
       throw new Fault("not_found", "There is no part of an upload with this address, or its time is over.");
+    if (upload.isComplete) throw new Fault("conflict", "The upload is complete: begin another one.");
     const leave = await this.#gate.enter({ key: upload.projectId, deadline: { waitMs, clock: this.#options.clock } });
     if (leave === null)
       throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
@@ -130,7 +131,7 @@ export class VolumeUploads {
   }
 
   async #store(
-    { id, partCount }: store.VolumeUploadRow,
+    { id, projectId, partCount }: store.VolumeUploadRow,
     number: number,
     { length, body, signal }: ArrivingPart & { readonly signal: AbortSignal },
   ): Promise<string> {
@@ -139,15 +140,14 @@ export class VolumeUploads {
     try {
       const bytesMin = number < partCount ? partBytes : 0;
       if (length !== null) requireSize(number, length, bytesMin);
-      this.#requireDisk(length ?? partBytes);
-      await store.forgetPart(this.#options.db, id, number);
+      await this.#reserve(projectId, { uploadId: id, number, bytes: length ?? partBytes });
       const file = await this.#options.files.openIncoming(id);
       try {
         const written = await writeBody(file, (number - 1) * partBytes, addAbortSignal(signal, body));
         requireSize(number, written.bytes, bytesMin);
         await file.datasync();
         const part = { number, sizeBytes: written.bytes, digest: written.digest };
-        await store.insertPart(this.#options.db, id, part);
+        await store.writePart(this.#options.db, id, part);
         return etagOf(part);
       } finally {
         await file.close();
@@ -160,6 +160,19 @@ export class VolumeUploads {
       if (left === 0) this.#arriving.delete(id);
       else this.#arriving.set(id, left);
     }
+  }
+
+  /** Also counts what is cut off later: otherwise uploads that never end could fill the disk. */
+  async #reserve(
+    projectId: ProjectId,
+    part: { readonly uploadId: string; readonly number: number; readonly bytes: number },
+  ): Promise<void> {
+    const { db, space } = this.#options;
+    const { uploadId, number, bytes } = part;
+    this.#requireDisk(bytes);
+    const open = await store.readOpenUploads(db, projectId, part);
+    await space.requireSpace(projectId, open.bytes + bytes);
+    await store.reservePart(db, uploadId, { number, sizeBytes: bytes });
   }
 
   async #finish(upload: store.VolumeUploadRow, named: readonly NamedPart[], by: By): Promise<void> {
