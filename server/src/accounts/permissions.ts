@@ -1,46 +1,6 @@
 // Maps roles and kinds of tokens to permissions. Pure; routes name the permission they need.
+import { rolePermissions } from "@slipway/contract/role-permissions.ts";
 import type { Permission, Role } from "@slipway/contract/words.ts";
-
-const member: readonly Permission[] = [
-  "projects.read",
-  "apps.read",
-  "apps.create",
-  "apps.update",
-  "apps.call",
-  "builds.create",
-  "builds.cancel",
-  "logs.read",
-  "runs.read",
-  "runs.cancel",
-  "runs.redrive",
-  "webhooks.read",
-  "webhooks.write",
-  "secrets.read",
-  "secrets.write",
-  "volumes.read",
-  "volumes.write",
-  "credentials.read",
-  "members.read",
-];
-
-const admin: readonly Permission[] = [
-  ...member,
-  "projects.update",
-  "apps.delete",
-  "credentials.write",
-  "tokens.read",
-  "tokens.write",
-  "members.write",
-  "billing.read",
-];
-
-/** Only the owner may read the audit log. */
-const rolePermissions: Readonly<Record<Role, ReadonlySet<Permission>>> = {
-  owner: new Set<Permission>([...admin, "projects.delete", "audit_log.read", "audit_log.forward", "billing.write"]),
-  admin: new Set(admin),
-  member: new Set(member),
-  billing: new Set<Permission>(["projects.read", "members.read", "billing.read", "billing.write"]),
-};
 
 const inferencePermissions: ReadonlySet<Permission> = new Set<Permission>(["apps.call"]);
 
