@@ -1,6 +1,6 @@
 // `npm run check`: all static checks. Prints one line per step with its duration; for a failed step also the findings and how
 // to fix them. `npm run check -- lint types` runs only these steps.
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { projectDir } from "./tidy/tree.ts";
 
 type Step = { readonly name: string; readonly command: readonly string[]; readonly remedy: string };
@@ -16,6 +16,11 @@ const steps: readonly Step[] = [
     remedy: "see the findings above; npx oxlint --type-aware --fix <file> repairs some",
   },
   { name: "types", command: [bin("tsc"), "--pretty", "false"], remedy: "npx tsc" },
+  {
+    name: "dashboard",
+    command: [bin("tsc"), "--project", "dashboard", "--pretty", "false"],
+    remedy: "npx tsc --project dashboard",
+  },
   { name: "tidy", command: tool("tidy"), remedy: "see the findings above; tools/rules.ts holds the rules" },
   { name: "lock", command: tool("lock", "--check"), remedy: "node tools/lock.ts --write" },
   { name: "interfaces", command: tool("interfaces", "--check"), remedy: "node tools/interfaces.ts --write" },
@@ -49,7 +54,17 @@ function choose(names: readonly string[]): readonly Step[] {
   throw new Error(`"${unknown}" is not a step; steps are ${steps.map(({ name }) => name).join(", ")}`);
 }
 
+/** Lint and types need the dashboard's packages. Returns whether they are there. */
+function installDashboard(): boolean {
+  const { status } = spawnSync(process.execPath, ["tools/dashboard.mjs", "--packages"], {
+    cwd: projectDir,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  return status === 0;
+}
+
 async function main(): Promise<boolean> {
+  if (!installDashboard()) return false;
   let failed = 0;
   // One after the other: most steps use all cores themselves.
   for (const step of choose(process.argv.slice(2))) {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import { projectDir, readManifest, readTree, workspaces, type Manifest } from "#tidy/tree.ts";
+import { projectDir, readManifest, readTree, packageFolders, type Manifest } from "#tidy/tree.ts";
 
 const read = (path: string): string => readFileSync(join(projectDir, path), "utf8");
 
@@ -26,7 +26,7 @@ function wantedPackages({ dependencies, devDependencies, optionalDependencies }:
 
 test("docs/dependencies.md says of each package what it saves, and names no other", () => {
   const wanted: Record<string, string[]> = { "The project": wantedPackages(readManifest("")) };
-  for (const workspace of workspaces) {
+  for (const workspace of packageFolders) {
     const names = wantedPackages(readManifest(workspace));
     if (names.length > 0) wanted[`${workspace.slice(0, 1).toUpperCase()}${workspace.slice(1)}`] = names;
   }
@@ -34,7 +34,7 @@ test("docs/dependencies.md says of each package what it saves, and names no othe
 });
 
 test("versions of packages are exact", () => {
-  for (const workspace of ["", ...workspaces]) {
+  for (const workspace of ["", ...packageFolders]) {
     const { dependencies, devDependencies, optionalDependencies } = readManifest(workspace);
     for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })) {
       assert.match(version, /^\d+\.\d+\.\d+(-[\w.]+)?$/, `${name} in ${workspace}/package.json`);

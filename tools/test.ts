@@ -4,6 +4,7 @@
 // It draws some of the files and cases that are similar and slow (see drawn-files.ts and drawn-cases.ts). With
 // SLIPWAY_TEST_COMPLETE=files, as in .ci/run, it runs all files, tests the Python runtime with every installed Python, and fails
 // without Chromium, a Docker engine or Python instead of skipping tests that need them; with SLIPWAY_TEST_COMPLETE=1 all cases too.
+import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { pipSeedVariable } from "@slipway/server/test/support/give-pip.ts";
 import { makePipSeed } from "@slipway/server/test/support/pip-seed.ts";
@@ -67,6 +68,10 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   }
   // A run of named files executes all cases, unless a draw is being repeated.
   if (files.length > 0 && process.env["SLIPWAY_TEST_SEED"] === undefined) process.env["SLIPWAY_TEST_CASES"] = "all";
+  if (!buildDashboard()) {
+    print("✖ The dashboard was not built: tests of its pages fail.");
+    if (isComplete) return false;
+  }
   const folder = makeRunFolder();
   process.env["TMPDIR"] = folder.path;
   // A connection to the package index that stalls is given up soon, whatever the machine says, and tried again.
@@ -96,6 +101,15 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     await engine?.stop();
     folder.remove();
   }
+}
+
+/** Tests look at the pages as they are built; it takes milliseconds when they are. Returns whether they are there. */
+function buildDashboard(): boolean {
+  const built = spawnSync(process.execPath, ["tools/dashboard.mjs"], {
+    cwd: projectDir,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  return built.status === 0;
 }
 
 async function runPython(): Promise<PythonOutcome> {

@@ -107,12 +107,22 @@ async function startPlatform(checkout: Checkout, machine: Machine): Promise<void
     stdio: ["ignore", log, log],
   });
   closeSync(log);
+  buildDashboard(checkout, child);
   const progress = new Progress(machine);
   try {
     await readiness(child, { logFile, progress });
   } finally {
     progress.clear();
   }
+  child.unref();
+}
+
+/** As `npm start` does: beside the platform, and no longer than it. The dashboard itself says when that fails. */
+function buildDashboard({ root, node }: Checkout, { pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  const options = { cwd: root, detached: true, stdio: "ignore" } as const;
+  const child = spawn(node, [join(root, "tools/dashboard.mjs"), "--beside", String(pid)], options);
+  child.on("error", () => undefined);
   child.unref();
 }
 

@@ -51,23 +51,25 @@ test("a refusal is told with the API's own message", async (t) => {
   const api = await startManagementApi(t);
   const page = await loadScript(t, api.baseUrl, "nonsense");
   const signal = new AbortController().signal;
-  await assert.rejects(page.get("/v2/projects", signal), { status: 401, message: /^The token is invalid/ });
+  const asked = page.ask(page.api.GET("/v2/projects", { signal }));
+  await assert.rejects(asked, { status: 401, message: /^The token is invalid/ });
   await assert.rejects(page.follow("/v2/projects", { signal, onEvent: () => undefined }), { status: 401 });
 });
 
 type WithAfter = { after(run: () => void): void };
 
-/** The script as a browser has it: addresses are relative to the page, the token is in the tab's storage. */
+/** The module as a browser has it: the page has an address, and the token is in the tab's storage. */
 async function loadScript(t: WithAfter, baseUrl: string, token: string): Promise<Json> {
-  const { fetch } = globalThis;
-  const storage = Object.getOwnPropertyDescriptor(globalThis, "sessionStorage");
-  globalThis.fetch = (path, init) => fetch(typeof path === "string" ? new URL(path, baseUrl) : path, init);
-  Object.defineProperty(globalThis, "sessionStorage", { configurable: true, value: { getItem: () => token } });
-  t.after(() => {
-    globalThis.fetch = fetch;
-    if (storage !== undefined) Object.defineProperty(globalThis, "sessionStorage", storage);
-  });
-  return await import(new URL("../src/api/pages/dashboard-api.js", import.meta.url).href);
+  for (const [name, value] of Object.entries({
+    location: { origin: baseUrl },
+    sessionStorage: { getItem: () => token },
+  })) {
+    const before = Object.getOwnPropertyDescriptor(globalThis, name);
+    Object.defineProperty(globalThis, name, { configurable: true, value });
+    t.after(() => Object.defineProperty(globalThis, name, before ?? { configurable: true, value: undefined }));
+  }
+  // Each test has its own page, at another address.
+  return await import(new URL(`../../dashboard/src/api.ts?${encodeURIComponent(baseUrl)}`, import.meta.url).href);
 }
 
 /** A way to the API whose connections the test can cut. */

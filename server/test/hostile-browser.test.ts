@@ -34,13 +34,7 @@ const requests: Record<string, Attempt> = {
   },
   async "what the management API and the dashboard answer"(stage) {
     const page = await stage.look();
-    for (const path of [
-      "/v2/projects",
-      "/v2/auth/session",
-      "/openapi.json",
-      "/dashboard",
-      "/dashboard/assets/session.js",
-    ]) {
+    for (const path of ["/v2/projects", "/v2/auth/session", "/openapi.json", "/dashboard", "/dashboard/favicon.svg"]) {
       assert.equal(
         await tried(page, `fetch("${path}", { credentials: "include" }).then((answer) => answer.text())`),
         "TypeError",
@@ -52,14 +46,14 @@ const requests: Record<string, Attempt> = {
   async "scripts of the dashboard, loaded into the app's page"(stage) {
     const page = await stage.look();
     const load = (kind: string) => `new Promise((resolve) => {
-      const script = Object.assign(document.createElement("script"), { src: "/dashboard/assets/session.js", type: "${kind}" });
+      const script = Object.assign(document.createElement("script"), { src: "/dashboard/favicon.svg", type: "${kind}" });
       script.onload = () => resolve("loaded");
       script.onerror = () => resolve("refused");
       document.head.append(script);
     })`;
     assert.equal(await tried(page, load("module")), "refused");
     assert.equal(await tried(page, load("text/javascript")), "refused");
-    assert.equal(await tried(page, `import("/dashboard/assets/session.js").then(() => "loaded")`), "TypeError");
+    assert.equal(await tried(page, `import("/dashboard/favicon.svg").then(() => "loaded")`), "TypeError");
   },
   async "requests with the token of an inference, from a page of elsewhere"(stage) {
     const page = await stage.look();
@@ -291,7 +285,7 @@ const wholeSite: Record<string, Attempt> = {
     for (const cache of ["reload", "force-cache"]) {
       await tried(
         page,
-        `fetch("/dashboard/assets/session.js", { mode: "no-cors", cache: "${cache}", headers: { range: "bytes=0-1" } })`,
+        `fetch("/dashboard/favicon.svg", { mode: "no-cors", cache: "${cache}", headers: { range: "bytes=0-1" } })`,
       );
       await tried(page, `fetch("/dashboard", { mode: "no-cors", cache: "${cache}" })`);
     }

@@ -61,6 +61,7 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     const { open, mail } = await setUp(t);
     const page = await open("/dashboard");
     await page.click("Forgot your password?");
+    await page.shows("Send link");
     await page.type("Email", adasEmail);
     await page.click("Send link");
     await page.shows("Check your mail");

@@ -208,7 +208,7 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
     await page.click("Use this token");
     await page.shows(reason);
     const heads = "[...document.querySelectorAll('th')].map((head) => head.textContent)";
-    assert.deepEqual(await page.evaluate(heads), ["App", "State", "Changed", "Note"]);
+    assert.deepEqual(await page.evaluate(heads), ["App", "State", "Replicas", "Changed", "Note"]);
     await page.click("waiting");
     await page.shows("Endpoint");
     await page.shows(reason);

@@ -43,7 +43,10 @@ test("a package whose name tells no platform is refused by name", () => {
   assert.throws(() => completeLock(odd), /a-extra@2\.0\.0 is missing/);
 });
 
-test("the project's lock file names the packages of every platform", () => {
-  const own = JSON.parse(readFileSync(join(projectDir, "package-lock.json"), "utf8")) as LockFile;
-  assert.deepEqual(missingPackages(own), []);
+test("the lock files of the project and of the dashboard name the packages of every platform, and no registry", () => {
+  for (const name of ["package-lock.json", "dashboard/package-lock.json"]) {
+    const text = readFileSync(join(projectDir, name), "utf8");
+    assert.deepEqual(missingPackages(JSON.parse(text) as LockFile), [], name);
+    assert.doesNotMatch(text, /"resolved": "http/, name);
+  }
 });

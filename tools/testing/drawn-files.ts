@@ -41,7 +41,7 @@ const groups: readonly Group[] = [
   },
   { what: "plans and budgets", max: 1, names: ["budgets-platform", "plans-platform", "plans-scheduler"] },
   { what: "kills under the scheduler and webhooks", max: 1, names: ["scheduler-restart", "webhooks-survival"] },
-  { what: "browsers", max: 1, names: ["hostile-browser", "pages", "pages-account"] },
+  { what: "browsers", max: 2, names: ["dashboard", "hostile-browser", "pages", "pages-account"] },
   { what: "networks of apps", max: 1, names: ["egress", "egress-platform", "hostile-app"] },
   {
     what: "whole platforms",

@@ -61,7 +61,8 @@ function checkDirection(path: string, target: string): string | null {
 function checkPackage(path: string, name: string, declared: Declared): string | null {
   const workspace = path.split("/")[0] ?? "";
   const lists = declared[workspace];
-  const usable = isTest(path) || workspace === "tools" ? lists?.tests : lists?.source;
+  const usable =
+    isTest(path) || workspace === "tools" || path.startsWith("dashboard/build/") ? lists?.tests : lists?.source;
   if (usable?.includes(name) !== true) return `${name} is not among the dependencies in ${workspace}/package.json`;
   const owners = packageOwners[name];
   const area = areaOf(path);
@@ -86,15 +87,16 @@ function resolveSpecifier(path: string, specifier: string): Target {
 
 function relativeMistake(path: string, specifier: string): Target {
   const file = posix.join(posix.dirname(path), specifier);
-  const short = file.replace(/^(server\/src|tools)\//, "").replace(/^server\/test\//, "test/");
+  const short = file.replace(/^(server\/src|tools|dashboard\/src)\//, "").replace(/^server\/test\//, "test/");
   return { mistake: `"${specifier}" leads upward; write "#${short}"` };
 }
 
 function resolveHash(path: string, rest: string): Target {
-  const file = path.startsWith("tools/") ? `tools/${rest}` : `server/${rest.startsWith("test/") ? "" : "src/"}${rest}`;
+  const own = /^(?:tools|dashboard\/src)\//.exec(path)?.[0];
+  const file = own !== undefined ? `${own}${rest}` : `server/${rest.startsWith("test/") ? "" : "src/"}${rest}`;
   const beside = `${posix.dirname(path)}/`;
   // From the parent folder of all areas, # is required.
-  if (!file.startsWith(beside) || beside === "server/src/" || beside === "tools/" || isTest(file)) return { file };
+  if (!file.startsWith(beside) || beside === "server/src/" || beside === own || isTest(file)) return { file };
   return { mistake: `"#${rest}" is below this file's own folder; write "./${file.slice(beside.length)}"` };
 }
 

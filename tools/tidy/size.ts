@@ -64,7 +64,7 @@ function isGroupOfTests(node: Node): boolean {
 }
 
 function fileName(path: string): Finding[] {
-  const name = posix.basename(path).replace(/(\.test|\.d)?\.(ts|mjs)$/, "");
+  const name = posix.basename(path).replace(/(\.test|\.d)?\.(tsx?|mjs)$/, "");
   if (emptyNames.includes(name)) {
     return [{ path, rule: "names", what: `"${name}" says nothing about what is inside; name the thing or the act` }];
   }

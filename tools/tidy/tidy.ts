@@ -13,7 +13,7 @@ import { declaredPackages, projectDir, readTree } from "./tree.ts";
 
 /** All rule violations in the project, ordered by file. */
 export function tidyFindings(): Finding[] {
-  const sources = parseSources(readTree("{contract,server,cli,tools}/**/*.{ts,mjs}"));
+  const sources = parseSources(readTree("{contract,server,cli,tools,dashboard}/**/*.{ts,tsx,mjs}"));
   const written = sources.filter(({ path }) => !generatedFiles.includes(path));
   const glossary = readFileSync(join(projectDir, "GLOSSARY.md"), "utf8");
   const findings = [

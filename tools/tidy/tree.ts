@@ -10,6 +10,9 @@ export const projectDir = fileURLToPath(new URL("../..", import.meta.url)).repla
 /** The workspaces that hold TypeScript. */
 export const workspaces = ["contract", "client", "server", "cli", "tools"] as const;
 
+/** Folders with a package.json: the workspaces, and the dashboard, whose packages are installed on their own. */
+export const packageFolders = [...workspaces, "dashboard"] as const;
+
 /** File contents by path (relative, with slashes) for the files that match a glob pattern, in alphabetical order. */
 export function readTree(pattern: string): Record<string, string> {
   const isLeftOut = (path: string): boolean =>
@@ -37,7 +40,7 @@ export function readManifest(workspace: string): Manifest {
 export function declaredPackages(): Declared {
   const everywhere = Object.keys(readManifest("").devDependencies ?? {});
   const declared: Record<string, { source: string[]; tests: string[] }> = {};
-  for (const workspace of workspaces) {
+  for (const workspace of packageFolders) {
     const manifest = readManifest(workspace);
     const source = Object.keys({ ...manifest.dependencies, ...manifest.optionalDependencies });
     declared[workspace] = { source, tests: [...source, ...Object.keys(manifest.devDependencies ?? {}), ...everywhere] };

@@ -4,29 +4,40 @@
 const tokenKey = "slipway.token";
 const renewEarlierMs = 60_000;
 
-/** `{token, endsAtMs}` of the person's access token; in memory only. */
-let access = null;
-let renewing = null;
+/** Who asks: a person, a service account, or nobody. */
+export type Asker = "person" | "token" | "nobody";
+
+type Access = { readonly token: string; readonly endsAtMs: number };
+
+/** Of the person; in memory only. */
+let access: Access | null = null;
+let renewing: Promise<string | null> | null = null;
 
 /** The service account's token that was given in this tab; null: none. */
-export function storedToken() {
+export function storedToken(): string | null {
   return sessionStorage.getItem(tokenKey);
 }
 
 /** Keeps a service account's token for this tab; null forgets it. */
-export function storeToken(token) {
+export function storeToken(token: string | null): void {
   if (token === null) sessionStorage.removeItem(tokenKey);
   else sessionStorage.setItem(tokenKey, token);
 }
 
 /** Takes the access token that a sign-in answered with. */
-export function signedIn({ accessToken, expiresIn }) {
+export function keepSignIn({ accessToken, expiresIn }: { accessToken: string; expiresIn: number }): void {
   storeToken(null);
   keep(accessToken, expiresIn);
 }
 
+/** Who is signed in. Rejects when the platform cannot be reached. */
+export async function asker(): Promise<Asker> {
+  if (storedToken() !== null) return "token";
+  return (await bearer()) === null ? "nobody" : "person";
+}
+
 /** What to send as bearer token; null: nobody is signed in. Rejects when the platform cannot be reached. */
-export async function bearer() {
+export async function bearer(): Promise<string | null> {
   const token = storedToken();
   if (token !== null) return token;
   if (access !== null && Date.now() < access.endsAtMs - renewEarlierMs) return access.token;
@@ -34,7 +45,7 @@ export async function bearer() {
 }
 
 /** Another access token of the session; null: the session has ended, or there is none. */
-export async function renew() {
+export async function renew(): Promise<string | null> {
   renewing ??= askForAccess().finally(() => {
     renewing = null;
   });
@@ -42,7 +53,7 @@ export async function renew() {
 }
 
 /** Ends the session, and forgets all tokens. */
-export async function endSession() {
+export async function endSession(): Promise<void> {
   const isToken = storedToken() !== null;
   storeToken(null);
   access = null;
@@ -50,25 +61,28 @@ export async function endSession() {
 }
 
 /** Forgets the access token: the platform has refused it. */
-export function forgetAccess() {
+export function forgetAccess(): void {
   access = null;
 }
 
-async function askForAccess() {
+async function askForAccess(): Promise<string | null> {
   access = null;
   const response = await post("/v2/auth/token");
   if (response.status === 401 || response.status === 400) return null;
   if (!response.ok) throw new TypeError(`The platform answered ${response.status}.`);
-  const { access_token: token, expires_in: seconds } = await response.json();
+  const { access_token: token, expires_in: seconds } = (await response.json()) as {
+    access_token: string;
+    expires_in: number;
+  };
   keep(token, seconds);
   return token;
 }
 
-function keep(token, seconds) {
+function keep(token: string, seconds: number): void {
   access = { token, endsAtMs: Date.now() + seconds * 1000 };
 }
 
-function post(path) {
+function post(path: string): Promise<Response> {
   const headers = { "content-type": "application/json", accept: "application/json" };
   return fetch(path, { method: "POST", headers, body: "{}", cache: "no-store" });
 }

@@ -1,0 +1,127 @@
+// Talks to the management API as whoever is signed in, with the typed client; and reads what is no JSON: live logs, and answers
+// of apps.
+import { answerOf, ApiError, createClient } from "@slipway/client/client.ts";
+import { bearer, forgetAccess, renew, storedToken } from "./session.ts";
+
+/** Asks as whoever is signed in. */
+export const api = createClient({ url: location.origin, fetch: fetchSignedIn });
+
+/** Asks as nobody in particular: for signing in and for links that were mailed. */
+export const openApi = createClient({ url: location.origin });
+
+/** The answer; throws `ApiError` with the platform's own words. */
+export async function ask<Data>(asked: Parameters<typeof answerOf<Data>>[0]): Promise<Exclude<Data, undefined>> {
+  return (await answerOf(asked)) as Exclude<Data, undefined>;
+}
+
+/** What to say of an error: the platform's own words, where it has answered. */
+export function messageOf(error: unknown): string {
+  return error instanceof ApiError ? error.message : "The platform cannot be reached. Try again.";
+}
+
+/** Sends a request with the token of whoever is signed in, once more with a new one when the session's was refused. */
+export async function fetchSignedIn(request: Request): Promise<Response> {
+  const again = request.clone();
+  const response = await fetchAs(await bearer(), request);
+  if (response.status !== 401 || storedToken() !== null) return response;
+  // The session may have ended, or only the access token.
+  forgetAccess();
+  const token = await renew();
+  return token === null ? response : await fetchAs(token, again);
+}
+
+/** One server-sent event. */
+export type ServerEvent = { id: string; event: string; data: string };
+
+type Follower = {
+  readonly onEvent: (event: ServerEvent) => void;
+  readonly signal: AbortSignal;
+  /** Goes on after this event. */
+  readonly lastId?: string;
+};
+
+const failuresMax = 10;
+const pauseMsMax = 10_000;
+
+/** Follows server-sent events from `path`. Goes on after a broken connection; ends with an event `end` or with the signal. */
+export async function follow(path: string, { onEvent, signal, lastId: seenId = "" }: Follower): Promise<void> {
+  let lastId = seenId;
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      const headers = { accept: "text/event-stream", ...(lastId === "" ? {} : { "last-event-id": lastId }) };
+      const response = await fetchSignedIn(
+        new Request(new URL(path, location.origin), { headers, signal, cache: "no-store" }),
+      );
+      if (!response.ok || response.body === null) throw await refusalOf(response);
+      for await (const event of eventsOf(response.body)) {
+        failures = 0;
+        if (event.id !== "") lastId = event.id;
+        onEvent(event);
+        if (event.event === "end") return;
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      failures += 1;
+      if (error instanceof ApiError || failures > failuresMax) throw error;
+    }
+    await pause(Math.min(500 * 2 ** failures, pauseMsMax), signal);
+  }
+}
+
+async function refusalOf(response: Response): Promise<ApiError> {
+  const body = (await response.json().catch(() => ({}))) as { message?: string };
+  return new ApiError(response.status, body.message ?? `The platform answered ${response.status}.`, body);
+}
+
+function fetchAs(token: string | null, request: Request): Promise<Response> {
+  if (token !== null) request.headers.set("authorization", `Bearer ${token}`);
+  return fetch(request);
+}
+
+async function* eventsOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of chunksOf(stream)) {
+    rest += decoder.decode(chunk, { stream: true });
+    const blocks = rest.split("\n\n");
+    rest = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const event = parseEvent(block);
+      if (event.data !== "") yield event;
+    }
+  }
+}
+
+/** The chunks of a stream; streams cannot be iterated in every browser. */
+export async function* chunksOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const reader = stream.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+function parseEvent(block: string): ServerEvent {
+  const event: ServerEvent = { id: "", event: "message", data: "" };
+  for (const line of block.split("\n")) {
+    const [, name, value = ""] = /^(id|event|data): ?(.*)$/.exec(line) ?? [];
+    if (name === "id" || name === "event" || name === "data") event[name] = value;
+  }
+  return event;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

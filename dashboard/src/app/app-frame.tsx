@@ -1,0 +1,63 @@
+// What surrounds the pages of an app: its name and state, what it waits for, and links to its pages.
+import type { ReactNode } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { Outlet, useParams } from "@tanstack/react-router";
+import { Answer, State } from "#parts/show.tsx";
+import { Tabs, type Tab } from "#parts/tabs.tsx";
+import { useMay } from "#permissions.ts";
+import { appQuery, type AppRef } from "#queries.ts";
+import { ForSignedIn } from "#shell.tsx";
+
+/** The app that the address names. */
+export function useApp(): AppRef {
+  const { project = "", app = "" } = useParams({ strict: false });
+  return { project, app };
+}
+
+/** The frame. */
+export function AppFrame(): ReactNode {
+  return (
+    <ForSignedIn>
+      <Frame />
+    </ForSignedIn>
+  );
+}
+
+const pages = [
+  ["Overview", "/projects/$project/apps/$app", "apps.read"],
+  ["Builds", "/projects/$project/apps/$app/builds", "apps.read"],
+  ["Logs", "/projects/$project/apps/$app/logs", "logs.read"],
+  ["Runs", "/projects/$project/apps/$app/runs", "runs.read"],
+  ["Releases", "/projects/$project/apps/$app/releases", "apps.read"],
+  ["Replicas", "/projects/$project/apps/$app/replicas", "apps.read"],
+  ["Settings", "/projects/$project/apps/$app/settings", "apps.read"],
+  ["Secrets", "/projects/$project/apps/$app/secrets", "secrets.read"],
+  ["Danger", "/projects/$project/apps/$app/danger", "apps.update"],
+] as const;
+
+function Frame(): ReactNode {
+  const ref = useApp();
+  const may = useMay(ref.project);
+  const app = useQuery(appQuery(ref));
+  const tabs: Tab[] = pages
+    .filter(([, , permission]) => may(permission))
+    .map(([name, to]) => ({ name, to, params: ref, isWhole: name === "Overview" }));
+  return (
+    <Answer of={app}>
+      {(detail) => (
+        <>
+          <div className="title">
+            <h1>{detail.name}</h1>
+            <State of={detail.status} />
+          </div>
+          {detail.waitReason === null ? null : <p className="attention">{detail.waitReason}</p>}
+          {detail.autoDeployPausedReason === null ? null : (
+            <p className="attention">Automatic deploys are paused. {detail.autoDeployPausedReason}</p>
+          )}
+          <Tabs label="App" of={tabs} />
+          <Outlet />
+        </>
+      )}
+    </Answer>
+  );
+}

@@ -1,0 +1,221 @@
+// Small parts of all pages: headings, states, times, names with values, and what is shown while an answer is awaited.
+import { useEffect, useRef, type ReactNode } from "react";
+import { ActionIcon, Alert, CopyButton, Loader, Tooltip } from "@mantine/core";
+import type { UseQueryResult } from "@tanstack/react-query";
+import { messageOf } from "#api.ts";
+
+/** Sets the title of the browser's tab. */
+export function useTitle(...names: readonly string[]): void {
+  const title = [...names, "Slipway"].join(" – ");
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
+}
+
+/** The heading of a view that took the place of another one; it gets the focus, so that it is read out. */
+export function Heading({ children }: { readonly children: ReactNode }): ReactNode {
+  const element = useRef<HTMLHeadingElement>(null);
+  useEffect(() => element.current?.focus(), []);
+  return (
+    <h1 ref={element} tabIndex={-1}>
+      {children}
+    </h1>
+  );
+}
+
+/** A narrow column, for a page that is one form. */
+export function Narrow({ children }: { readonly children: ReactNode }): ReactNode {
+  return <div className="narrow alone">{children}</div>;
+}
+
+const kinds: readonly (readonly [RegExp, string])[] = [
+  [/^(?:ACTIVE|RUNNING|success|live|finished|delivered|active)$/, "good"],
+  [/FAILED|failure|timeout|failed|taken_back|refused|denied/, "bad"],
+  [/^(?:STOPPED|cancelled|replaced|expired|revoked)$/, "muted"],
+];
+
+/** A state in one word, with a dot in its colour. */
+export function State({ of }: { readonly of: string }): ReactNode {
+  const kind = kinds.find(([form]) => form.test(of))?.[1] ?? "wait";
+  return (
+    <span className="state" data-kind={kind}>
+      {of.toLowerCase().replaceAll("_", " ")}
+    </span>
+  );
+}
+
+const wholeTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+const dayTime = new Intl.DateTimeFormat(undefined, {
+  month: "short",
+  day: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+});
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+/** Further away the day says enough, and the year matters. */
+const nearSeconds = 180 * 86_400;
+const steps: readonly (readonly [number, string])[] = [
+  [60, "s"],
+  [60, "min"],
+  [24, "h"],
+];
+
+/** A time as its distance from now, or as a date when that is a day or more; exact on hover. */
+export function Time({ at }: { readonly at: string | null }): ReactNode {
+  if (at === null) return <span className="muted">–</span>;
+  return (
+    <time dateTime={at} title={wholeTime.format(new Date(at))}>
+      {timeText(at)}
+    </time>
+  );
+}
+
+function timeText(at: string): string {
+  const seconds = Math.round((Date.now() - Date.parse(at)) / 1000);
+  if (Math.abs(seconds) > nearSeconds) return day.format(new Date(at));
+  if (seconds < 0) return dayTime.format(new Date(at));
+  if (seconds < 5) return "now";
+  let rest = seconds;
+  for (const [size, unit] of steps) {
+    if (rest < size) return `${Math.floor(rest)} ${unit} ago`;
+    rest /= size;
+  }
+  return dayTime.format(new Date(at));
+}
+
+/** A duration in at most two units. */
+export function durationText(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}
+
+/** A number of bytes. */
+export function sizeText(bytes: number | null): string {
+  if (bytes === null) return "";
+  return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
+}
+
+type FactsProps = {
+  readonly of: readonly (readonly [string, ReactNode])[];
+  /** Beside each other, each below its name. */
+  readonly isWide?: boolean;
+};
+
+/** Names with what they stand for. */
+export function Facts({ of, isWide = false }: FactsProps): ReactNode {
+  return (
+    <dl className={isWide ? "facts wide" : "facts"}>
+      {of.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** So many digits tell ids apart. */
+const shortLength = 8;
+
+/** A short form of an id: its end, because ids that are made one after the other begin alike. */
+export function shortId(id: string): string {
+  return id.slice(-shortLength);
+}
+
+/** An id in its short form, or a commit in that of git; whole on hover. */
+export function Short({ id, isCommit = false }: { readonly id: string; readonly isCommit?: boolean }): ReactNode {
+  return (
+    <code title={id} className="id">
+      {isCommit ? id.slice(0, shortLength) : shortId(id)}
+    </code>
+  );
+}
+
+const icons = {
+  copy: "M5.5 5.5V3a1 1 0 0 1 1-1H13a1 1 0 0 1 1 1v6.500a1 1 0 0 1-1 1h-2.500M3 5.500h6.500a1 1 0 0 1 1 1V13a1 1 0 0 1-1 1H3a1 1 0 0 1-1-1V6.500a1 1 0 0 1 1-1z",
+  done: "M3 8.500l3.500 3.500L13 4.500",
+  moon: "M13.500 9.500A6 6 0 0 1 6.500 2.500a6 6 0 1 0 7 7z",
+  sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.500M8 13.500V15M1 8h1.500M13.500 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
+} as const;
+
+/** A small picture; what it means is said by the button that it is in. */
+export function Icon({ name }: { readonly name: keyof typeof icons }): ReactNode {
+  return (
+    <svg className="icon" viewBox="0 0 16 16" aria-hidden="true">
+      <path d={icons[name]} />
+    </svg>
+  );
+}
+
+/** A text that can be copied with one click. */
+export function Copyable({ text, label }: { readonly text: string; readonly label: string }): ReactNode {
+  return (
+    <div className="copyable">
+      <pre tabIndex={0} aria-label={label}>
+        {text}
+      </pre>
+      <CopyIcon text={text} label={`Copy ${label}`} />
+    </div>
+  );
+}
+
+/** A button that copies. */
+export function CopyIcon({ text, label }: { readonly text: string; readonly label: string }): ReactNode {
+  return (
+    <CopyButton value={text}>
+      {({ copied, copy }) => (
+        <Tooltip label={copied ? "Copied" : label}>
+          <ActionIcon variant="subtle" color="gray" aria-label={label} onClick={copy}>
+            <Icon name={copied ? "done" : "copy"} />
+          </ActionIcon>
+        </Tooltip>
+      )}
+    </CopyButton>
+  );
+}
+
+/** The answer of a query once it is there; until then that it is awaited, or why it failed. */
+export function Answer<Data>({
+  of,
+  children,
+}: {
+  readonly of: UseQueryResult<Data>;
+  readonly children: (data: Data) => ReactNode;
+}): ReactNode {
+  if (of.data !== undefined) {
+    return (
+      <>
+        {of.error === null ? null : <Problem error={of.error} />}
+        {children(of.data)}
+      </>
+    );
+  }
+  return of.error === null ? <Waiting /> : <Problem error={of.error} />;
+}
+
+/** That something is awaited. */
+export function Waiting(): ReactNode {
+  return (
+    <div className="waiting" role="status" aria-label="Loading">
+      <Loader size="sm" type="dots" color="gray" />
+    </div>
+  );
+}
+
+/** What went wrong, in the platform's words. */
+export function Problem({ error }: { readonly error: unknown }): ReactNode {
+  return (
+    <Alert color="red" variant="light" role="alert" className="problem">
+      {messageOf(error)}
+    </Alert>
+  );
+}
+
+/** Said of a list without rows. */
+export function Empty({ children }: { readonly children: ReactNode }): ReactNode {
+  return <div className="empty">{children}</div>;
+}

@@ -1,0 +1,105 @@
+// Said of a project without apps: three ways to its first one, with commands that can be copied as they are.
+import { useState, type ReactNode } from "react";
+import { TextInput } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
+import { api, ask } from "#api.ts";
+import { FieldForm } from "#parts/form.tsx";
+import { Copyable } from "#parts/show.tsx";
+import { useMay } from "#permissions.ts";
+
+/** The three ways; whoever may create no apps is told so. */
+export function FirstApp({ project }: { readonly project: string }): ReactNode {
+  const may = useMay(project);
+  const url = location.origin;
+  return (
+    <>
+      <p>No apps yet.</p>
+      {may("apps.create") ? (
+        <div className="ways">
+          <section>
+            <h2>From a repository</h2>
+            <p>The platform clones it, builds it, and deploys each push to its branch.</p>
+            <FromRepository project={project} />
+          </section>
+          <section>
+            <h2>From a folder, with the command line</h2>
+            <p>Sends the files of the folder; no repository is needed.</p>
+            <Copyable
+              label="commands to deploy a folder"
+              text={`slipway login --url ${url}\nslipway projects use ${project}\nslipway init\nslipway deploy`}
+            />
+          </section>
+          <section>
+            <h2>Try an example</h2>
+            <p>
+              <code>slipway init</code> in an empty folder writes a <code>main.py</code> whose function is already an
+              endpoint. Or start one of the examples that come with Slipway:
+            </p>
+            <Copyable
+              label="command to deploy an example"
+              text={`slipway login --url ${url}\nslipway projects use ${project}\nslipway deploy examples/hello`}
+            />
+          </section>
+        </div>
+      ) : (
+        <p className="muted">Your role does not allow you to create apps. Ask an owner or an admin of the project.</p>
+      )}
+    </>
+  );
+}
+
+function FromRepository({ project }: { readonly project: string }): ReactNode {
+  const navigate = useNavigate();
+  const [isFolder, setFolder] = useState(false);
+  return (
+    <FieldForm
+      label="Deploy a repository"
+      submit="Deploy"
+      fields={[
+        {
+          name: "gitRepo",
+          label: "Repository",
+          hint: "In the form owner/repo.",
+          autoComplete: "off",
+          spellCheck: false,
+          required: true,
+          placeholder: "acme/app",
+        },
+        {
+          name: "name",
+          label: "Name of the app",
+          hint: "3 to 30 lowercase letters, digits and dashes.",
+          autoComplete: "off",
+          spellCheck: false,
+          required: true,
+        },
+        { name: "gitBranch", label: "Branch", autoComplete: "off", spellCheck: false, placeholder: "main" },
+      ]}
+      more={
+        isFolder ? (
+          <TextInput name="gitPath" label="Folder in the repository" autoComplete="off" spellCheck={false} />
+        ) : (
+          <button type="button" className="as-link" onClick={() => setFolder(true)}>
+            The app is in a folder of the repository
+          </button>
+        )
+      }
+      onSubmit={async ({ gitRepo = "", name = "", gitBranch = "", gitPath = "" }) => {
+        const body = {
+          gitRepo,
+          name,
+          ...(gitBranch === "" ? {} : { gitBranch }),
+          ...(gitPath === "" ? {} : { gitPath }),
+        };
+        const path = { project_id: project };
+        const { appId, buildId } = await ask(
+          api.POST("/v2/projects/{project_id}/apps/git", { params: { path }, body }),
+        );
+        await navigate({
+          to: "/projects/$project/apps/$app/builds/$build",
+          params: { project, app: appId, build: buildId },
+        });
+      }}
+    />
+  );
+}

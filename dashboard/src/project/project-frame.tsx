@@ -1,0 +1,36 @@
+// What surrounds the pages of a project: links to them, as far as the role allows.
+import type { ReactNode } from "react";
+import { Outlet, useParams } from "@tanstack/react-router";
+import { Tabs, type Tab } from "#parts/tabs.tsx";
+import { useMay } from "#permissions.ts";
+import { ForSignedIn } from "#shell.tsx";
+
+/** The frame. */
+export function ProjectFrame(): ReactNode {
+  return (
+    <ForSignedIn>
+      <Frame />
+    </ForSignedIn>
+  );
+}
+
+const pages = [
+  ["Apps", "/projects/$project", "projects.read"],
+  ["API keys", "/projects/$project/keys", "tokens.read"],
+  ["Audit log", "/projects/$project/audit", "audit_log.read"],
+  ["Usage", "/projects/$project/usage", "billing.read"],
+] as const;
+
+function Frame(): ReactNode {
+  const { project = "" } = useParams({ strict: false });
+  const may = useMay(project);
+  const tabs: Tab[] = pages
+    .filter(([, , permission]) => may(permission))
+    .map(([name, to]) => ({ name, to, params: { project }, isWhole: name === "Apps" }));
+  return (
+    <>
+      <Tabs label="Project" of={tabs} />
+      <Outlet />
+    </>
+  );
+}

@@ -1,0 +1,176 @@
+// The pages by address. What is seldom opened is loaded when it is opened; filters are part of the address, so that a link to a
+// page shows the same.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { ForgotPage, ResetPage } from "./account/password-pages.tsx";
+import { AppFrame } from "./app/app-frame.tsx";
+import { OverviewPage } from "./app/overview-page.tsx";
+import { Waiting } from "./parts/show.tsx";
+import { AppsPage } from "./project/apps-page.tsx";
+import { HomePage } from "./project/home-page.tsx";
+import { ProjectFrame } from "./project/project-frame.tsx";
+import { ForSignedIn, NothingHere, Shell } from "./shell.tsx";
+
+/** The texts of the address behind the question mark that a page knows; empty ones are left out. */
+function texts<const Names extends readonly string[]>(names: Names) {
+  return (search: Record<string, unknown>): { [Name in Names[number]]?: string } => {
+    const known = names.flatMap((name) => {
+      const value = search[name];
+      // The router reads digits as a number.
+      const isText = typeof value === "string" || typeof value === "number";
+      return isText && value !== "" ? [[name, String(value)] as const] : [];
+    });
+    return Object.fromEntries(known) as { [Name in Names[number]]?: string };
+  };
+}
+
+const account = () => import("./account/account-page.tsx");
+const device = () => import("./account/device-page.tsx");
+const invitation = () => import("./account/invitation-page.tsx");
+
+const root = createRootRoute({ component: Shell, notFoundComponent: NothingHere });
+
+const AccountPage = lazyRouteComponent(account, "AccountPage");
+const DevicePage = lazyRouteComponent(device, "DevicePage");
+
+const openPages = [
+  createRoute({
+    getParentRoute: () => root,
+    path: "/",
+    component: () => (
+      <ForSignedIn>
+        <HomePage />
+      </ForSignedIn>
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: "/account",
+    component: () => (
+      <ForSignedIn isForPeople>
+        <AccountPage />
+      </ForSignedIn>
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: "/device",
+    validateSearch: texts(["code"]),
+    component: () => (
+      <ForSignedIn isForPeople>
+        <DevicePage />
+      </ForSignedIn>
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: "/invitations/$secret",
+    component: lazyRouteComponent(invitation, "InvitationPage"),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: "/forgot-password",
+    component: ForgotPage,
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: "/reset-password/$secret",
+    component: ResetPage,
+  }),
+] as const;
+
+const project = createRoute({ getParentRoute: () => root, path: "/projects/$project", component: ProjectFrame });
+
+const projectPages = [
+  createRoute({ getParentRoute: () => project, path: "/", component: AppsPage }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/keys",
+    component: lazyRouteComponent(() => import("./project/keys-page.tsx"), "KeysPage"),
+  }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/audit",
+    validateSearch: texts(["action", "outcome", "actor", "page"]),
+    component: lazyRouteComponent(() => import("./project/audit-page.tsx"), "AuditPage"),
+  }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/usage",
+    validateSearch: texts(["by"]),
+    component: lazyRouteComponent(() => import("./project/usage-page.tsx"), "UsagePage"),
+  }),
+] as const;
+
+const app = createRoute({ getParentRoute: () => root, path: "/projects/$project/apps/$app", component: AppFrame });
+
+const appPages = [
+  createRoute({ getParentRoute: () => app, path: "/", component: OverviewPage }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/builds",
+    component: lazyRouteComponent(() => import("./app/builds-page.tsx"), "BuildsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/builds/$build",
+    validateSearch: texts(["search"]),
+    component: lazyRouteComponent(() => import("./app/build-page.tsx"), "BuildPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/logs",
+    validateSearch: texts(["search", "run", "replica", "stream"]),
+    component: lazyRouteComponent(() => import("./app/logs-page.tsx"), "LogsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/runs",
+    validateSearch: texts(["status", "only", "page", "run"]),
+    component: lazyRouteComponent(() => import("./app/runs-page.tsx"), "RunsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/releases",
+    component: lazyRouteComponent(() => import("./app/releases-page.tsx"), "ReleasesPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/replicas",
+    validateSearch: texts(["range"]),
+    component: lazyRouteComponent(() => import("./app/replicas-page.tsx"), "ReplicasPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/settings",
+    validateSearch: texts(["search"]),
+    component: lazyRouteComponent(() => import("./app/settings-page.tsx"), "SettingsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/secrets",
+    component: lazyRouteComponent(() => import("./app/secrets-page.tsx"), "SecretsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
+    path: "/danger",
+    component: lazyRouteComponent(() => import("./app/danger-page.tsx"), "DangerPage"),
+  }),
+] as const;
+
+/** All pages. */
+export const router = createRouter({
+  routeTree: root.addChildren([...openPages, project.addChildren(projectPages), app.addChildren(appPages)]),
+  basepath: "/dashboard",
+  defaultPreload: "intent",
+  defaultPendingComponent: Waiting,
+  defaultNotFoundComponent: NothingHere,
+  defaultStructuralSharing: true,
+  trailingSlash: "never",
+});
+
+declare module "@tanstack/react-router" {
+  // Links and filters are checked against the addresses of this router.
+  interface Register {
+    router: typeof router;
+  }
+}

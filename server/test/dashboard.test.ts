@@ -1,0 +1,188 @@
+// The dashboard of a real platform in a real browser: the way from a repository to a call and back to an earlier release, and
+// every page once, in light, dark and on a phone, without errors and without what keeps people out. Without a Chromium on the
+// machine these tests are skipped, and say so.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Role } from "@slipway/contract/words.ts";
+import "./support/leftovers.ts";
+import { axeFindings, fillPlatform, isWhole, startDashboard, takePicture } from "./support/dashboard-stage.ts";
+import type { Page } from "./support/browser.ts";
+import { deploy } from "./support/examples.ts";
+import { startManagementApi } from "./support/management-api.ts";
+import { openPages, withoutBrowser } from "./support/page-stage.ts";
+import { until } from "./support/until.ts";
+
+const looks = {
+  light: { width: 1280 },
+  dark: { width: 1280, isDark: true },
+  phone: { width: 390 },
+} as const;
+
+describe("the dashboard", { skip: withoutBrowser }, () => {
+  test("leads from a repository through its build to a call, its run, and back to an earlier release", async (t) => {
+    const { platform, openSignedIn } = await startDashboard(t);
+    const page = await openSignedIn("/dashboard");
+    await page.shows("No apps yet.");
+    await page.type("Repository", "acme/examples");
+    await page.type("Name of the app", "hello");
+    await page.click("The app is in a folder of the repository");
+    await page.type("Folder in the repository", "hello");
+    await page.click("Deploy");
+    await page.shows("Build #1");
+    await page.shows("App started successfully!");
+    await page.type("Search", "started successfully");
+    await page.shows("1 of ");
+    await page.click("Overview");
+    await page.shows("v1");
+    await page.type("Body", '{"name": "<b>Ada</b>"}');
+    await page.click("Call");
+    await page.shows("with the key bootstrap");
+    await page.shows("Hello, <b>Ada</b>!");
+    await page.click("Runs");
+    await until("the call is listed", () =>
+      page.evaluate("[...document.querySelectorAll('tbody tr')].some((row) => /success/.test(row.textContent))"),
+    );
+    const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${platform.bootstrap.projectId}-hello`;
+    const changed = await platform.api("PATCH", path, { cpu: 0.75 });
+    assert.equal(changed.status, 200, JSON.stringify(changed.body));
+    await page.click("Releases");
+    await page.shows("v2");
+    await page.click("Roll back to v1");
+    await until("the first release is live", async () => (await platform.api("GET", path)).body.liveRelease === 1);
+    await page.shows("Automatic deploys are paused.");
+    await page.shows("Roll back to v2");
+  });
+
+  test("changes a setting after it has said what that takes, sets a secret, issues a token once, and deletes an app by its name", async (t) => {
+    const { platform, openSignedIn } = await startDashboard(t);
+    const { baseUrl, projectId } = platform.bootstrap;
+    const { appId } = await deploy(platform, { name: "hello", gitPath: "hello" });
+    const path = `/v2/projects/${projectId}/apps/${appId}`;
+    const app = `/dashboard/projects/${projectId}/apps/${appId}`;
+    const page = await openSignedIn(`${app}/settings?search=cooldown`);
+    await page.click("Change");
+    await page.type("cooldownPeriodSeconds", "-1");
+    await page.click("See what it takes");
+    await page.shows("cooldownPeriodSeconds is -1, but must be a number from 0 to 3600.");
+    await page.type("cooldownPeriodSeconds", "20");
+    await page.click("See what it takes");
+    await page.click("Change it");
+    const settingOf = async (): Promise<unknown> =>
+      (await platform.api("GET", path)).body.settings.cooldownPeriodSeconds.value;
+    await until("the setting is changed", async () => (await settingOf()) === 20);
+
+    await page.click("Secrets");
+    await page.type("Name", "API_TOKEN");
+    await page.type("Value", "not for every eye");
+    await page.click("Set");
+    await page.shows("API_TOKEN");
+    assert.deepEqual((await platform.api("GET", `${path}/secrets`)).body, { API_TOKEN: "not for every eye" });
+    assert.equal((await page.text()).includes("not for every eye"), false);
+    await page.click("Show");
+    await page.shows("not for every eye");
+
+    await page.goTo(`${baseUrl}/dashboard/projects/${projectId}/keys`);
+    await page.click("New service account");
+    await page.type("Name", "ci");
+    await page.click("Create service account");
+    await page.shows("It is shown only now");
+    const token: string = await page.evaluate("document.querySelector('pre').textContent");
+    const asked = await fetch(`${baseUrl}/v2/projects`, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal(asked.status, 200);
+    await page.reload();
+    await page.shows("ci");
+    assert.equal((await page.text()).includes(token), false);
+
+    await page.goTo(`${baseUrl}${app}/danger`);
+    await page.type("Type hello to delete it", "hallo");
+    const isOffered =
+      "[...document.querySelectorAll('button')].some((one) => one.textContent === 'Delete the app' && !one.disabled)";
+    assert.equal(await page.evaluate(isOffered), false);
+    await page.type("Type hello to delete it", "hello");
+    await page.click("Delete the app");
+    await page.shows("No apps yet.");
+    assert.equal((await platform.api("GET", path)).status, 404);
+  });
+
+  test("shows every page in light, dark and on a phone, without errors, and axe finds nothing", async (t) => {
+    const { platform, open, openSignedIn } = await startDashboard(t);
+    const { appId, buildId } = await fillPlatform(platform);
+    const project = `/dashboard/projects/${platform.bootstrap.projectId}`;
+    const app = `${project}/apps/${appId}`;
+    const pages: Record<string, readonly [string, string]> = {
+      apps: [project, "broken"],
+      overview: [app, "Endpoint"],
+      builds: [`${app}/builds`, "#1"],
+      build: [`${app}/builds/${buildId}`, "App started successfully!"],
+      logs: [`${app}/logs`, "a warning"],
+      runs: [`${app}/runs`, "async"],
+      releases: [`${app}/releases`, "Roll back to v1"],
+      replicas: [`${app}/replicas`, "Cores, by replica"],
+      settings: [`${app}/settings`, "maxReplicaCount"],
+      secrets: [`${app}/secrets`, "No secrets yet."],
+      danger: [`${app}/danger`, "Restart"],
+      keys: [`${project}/keys`, "Service accounts"],
+      audit: [`${project}/audit`, "app.create"],
+      usage: [`${project}/usage`, "To pay so far"],
+      run: [`${app}/runs?status=failure`, "broken"],
+      account: ["/dashboard/account", "this session"],
+      device: ["/dashboard/device", "Sign in a device"],
+      nothing: ["/dashboard/no-such-page", "Page not found"],
+    };
+    const findings: string[] = [];
+    for (const [look, size] of Object.entries(looks)) {
+      const signIn = await open("/dashboard", size);
+      await signIn.shows("Password");
+      await takePicture(signIn, `sign-in-${look}`);
+      findings.push(...(await axeFindings(signIn)).map((one) => `sign-in ${look} ${one}`));
+      const page = await openSignedIn("/dashboard", size);
+      await page.shows("noisy");
+      for (const [name, [path, text]] of Object.entries(pages)) {
+        await page.goTo(platform.bootstrap.baseUrl + path);
+        await page.shows(text);
+        await isWhole(page);
+        await takePicture(page, `${name}-${look}`);
+        findings.push(...(await axeFindings(page)).map((one) => `${name} ${look} ${one}`));
+        const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert.ok(overhang <= 0, `${name} is ${overhang} px too wide in ${look}`);
+        assert.equal(await page.evaluate("window.hacked"), undefined, name);
+      }
+    }
+    assert.deepEqual(findings, []);
+    const page = await openSignedIn(`${app}/runs?status=failure&only=async`);
+    await page.click("Redrive all failed runs");
+    await until("the failed run is run again", async () => {
+      const { items } = (
+        await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/runs?asyncOnly=true`)
+      ).body;
+      return items.length === 3;
+    });
+  });
+
+  test("shows a role the pages that it may open, and says what it may not do", async (t) => {
+    const api = await startManagementApi(t);
+    await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: { name: "some-app", gitRepo: "a/b" } });
+    const open = await openPages(t, api.baseUrl);
+    const openAs = async (role: Role, path: string): Promise<Page> => {
+      const page = await open(`/dashboard/projects/${api.projectId}${path}`);
+      await page.click("Use a service account token");
+      await page.type("Token", await api.issue({ kind: "service_account", role }));
+      await page.click("Use this token");
+      return page;
+    };
+    const tabs = "[...document.querySelectorAll('nav.tabs a')].map((link) => link.textContent).join()";
+    const member = await openAs("member", "");
+    await member.shows("some-app");
+    assert.equal(await member.evaluate(tabs), "Apps");
+    await member.click("some-app");
+    await member.click("Danger");
+    await member.shows("Your role does not allow you to delete apps.");
+    const billing = await openAs("billing", "");
+    await billing.shows("Usage");
+    await until("its pages are shown", async () => (await billing.evaluate(tabs)) === "Apps,Usage");
+    await billing.shows("apps.read");
+    const owner = await openAs("owner", "");
+    await owner.shows("some-app");
+    assert.equal(await owner.evaluate(tabs), "Apps,API keys,Audit log,Usage");
+  });
+});
