@@ -18,6 +18,7 @@ const groups: readonly Group[] = [
         "guide-releases",
         "guide-roll-outs",
         "guide-scaling",
+        "guide-storage",
         "guide-tls-proxy",
       ],
     ],
@@ -41,7 +42,15 @@ const groups: readonly Group[] = [
   },
   { what: "plans and budgets", max: 1, names: ["budgets-platform", "plans-platform", "plans-scheduler"] },
   { what: "kills under the scheduler and webhooks", max: 1, names: ["scheduler-restart", "webhooks-survival"] },
-  { what: "browsers", max: 2, names: ["dashboard", "hostile-browser", "pages", "pages-account"] },
+  {
+    what: "the command line",
+    max: 2,
+    names: [
+      ...["cli-call", "cli-deploy", "cli-dev", "cli-link", "cli-package", "cli-project", "cli-resources"],
+      ...["cli-terminal", "cli-up"],
+    ],
+  },
+  { what: "browsers", max: 1, names: ["dashboard", "hostile-browser", "pages", "pages-account", "pages-docs"] },
   { what: "networks of apps", max: 1, names: ["egress", "egress-platform", "hostile-app"] },
   {
     what: "whole platforms",
@@ -62,11 +71,12 @@ const groups: readonly Group[] = [
         "guide-compute",
         "log-sockets",
         "metrics",
+        "published-client",
         "pushes",
         "reclaimed-runs",
         "replica-use",
       ],
-      ...["restart", "scheduler-pools", "upgrade-data-folder", "usage-platform", "web-apps"],
+      ...["restart", "scheduler-pools", "upgrade-data-folder", "usage-platform", "volumes-platform", "web-apps"],
     ],
   },
 ];

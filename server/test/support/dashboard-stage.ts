@@ -31,7 +31,10 @@ export type DashboardStage = {
 
 /** Starts the platform, with a repository of the examples and of the app that prints hostile lines. */
 export async function startDashboard(t: TestContext): Promise<DashboardStage> {
-  const platform = await startPlatform(t, { SLIPWAY_GIT_URL: await serveExamples(t, noisy) });
+  const platform = await startPlatform(t, {
+    SLIPWAY_GIT_URL: await serveExamples(t, noisy),
+    SLIPWAY_METERING_SECONDS: "1",
+  });
   const { baseUrl, ownerEmail, ownerPassword } = platform.bootstrap;
   const open = await openPages(t, baseUrl);
   return {
