@@ -1,10 +1,11 @@
 // Deployments by upload: from the request over the zip, whole or in parts, to a release; what is refused; and what is kept.
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:net";
 import { test, type TestContext } from "node:test";
 import { startedUpload, uploadState } from "@slipway/contract/upload-routes.ts";
+import { unpack } from "#deploy/sources/upload.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { buildInState, playedTrial, startQueue } from "#test/support/build-queue.ts";
@@ -189,6 +190,16 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
   }
   assert.deepEqual(readdirSync(join(folder, "sources")), []);
   assert.equal(existsSync(join(folder, "evil.py")), false);
+});
+
+test("every folder of a zip counts, also one that is only above another", async (t) => {
+  const folder = temporaryFolder(t, "unpacked");
+  const zipPath = join(folder, "zip");
+  writeFileSync(zipPath, rawZip([{ name: `b/${"a/".repeat(4)}` }, { name: `b/${"c/".repeat(4)}x`, content: "x" }]));
+  const work = { log: () => undefined, signal: new AbortController().signal };
+  const given = { zipPath, folder: join(folder, "files"), bytesMax: 1000 };
+  await assert.rejects(unpack({ ...given, foldersMax: 8 }, work), { message: "The upload has more than 8 folders." });
+  assert.match((await unpack({ ...given, foldersMax: 9 }, work)).appDir, /app$/);
 });
 
 test("requests and uploads that cannot be are refused with what to do", async (t) => {

@@ -12,14 +12,18 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { isDiskFull, sizeText } from "#lib/disk-full.ts";
 
 const filesMax = 200_000;
+const foldersMaxDefault = 50_000;
 const pathLengthMax = 1000;
 const partLengthMax = 255;
 const fileTypeBits = 0o170000;
 const fileTypes = { regular: 0o100000, folder: 0o040000, link: 0o120000 } as const;
 
+type Limits = { readonly bytesMax: number; readonly foldersMax?: number };
+type Given = Limits & { readonly appDir: string; readonly signal: AbortSignal };
+
 /** Unpacks the zip at `zipPath` into `folder`, which is made new. Rejects with `BuildFailed` for what its sender can fix. */
 export async function unpack(
-  { zipPath, folder, bytesMax }: { readonly zipPath: string; readonly folder: string; readonly bytesMax: number },
+  { zipPath, folder, ...max }: Limits & { readonly zipPath: string; readonly folder: string },
   { log, signal }: Pick<SourceRequest, "log" | "signal">,
 ): Promise<FetchedSource> {
   await rm(folder, { recursive: true, force: true });
@@ -27,7 +31,7 @@ export async function unpack(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Copies keep its mode, and commands of the build run as another user.
   await mkdir(appDir);
-  const unpacking = new Unpacking({ appDir, bytesMax, signal });
+  const unpacking = new Unpacking({ appDir, signal, ...max });
   try {
     const zip = await openPromise(zipPath, { lazyEntries: true, autoClose: false, strictFileNames: true });
     try {
@@ -55,11 +59,11 @@ class Unpacking {
   /** The digest of each file, by path. */
   readonly files = new Map<string, string>();
   bytes = 0;
-  readonly #given: { readonly appDir: string; readonly bytesMax: number; readonly signal: AbortSignal };
+  readonly #given: Given;
   /** Folders that exist. */
   readonly #folders = new Set<string>();
 
-  constructor(given: { readonly appDir: string; readonly bytesMax: number; readonly signal: AbortSignal }) {
+  constructor(given: Given) {
     this.#given = given;
   }
 
@@ -88,10 +92,13 @@ class Unpacking {
     this.files.set(path, `${mode.toString(8)} ${digest.digest("hex")}`);
   }
 
+  /** With those above it, each of which counts: one short name can hold hundreds. */
   async #makeFolder(path: string): Promise<void> {
     if (path === "." || this.#folders.has(path)) return;
-    if (this.#folders.size >= filesMax) throw new BuildFailed(`The upload has more than ${filesMax} folders.`);
-    await mkdir(join(this.#given.appDir, path), { recursive: true });
+    await this.#makeFolder(dirname(path));
+    const { appDir, foldersMax = foldersMaxDefault } = this.#given;
+    if (this.#folders.size >= foldersMax) throw new BuildFailed(`The upload has more than ${foldersMax} folders.`);
+    await mkdir(join(appDir, path));
     this.#folders.add(path);
   }
 
