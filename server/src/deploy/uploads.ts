@@ -49,7 +49,7 @@ const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
 /** The uploads of all apps. */
 export class Uploads {
   readonly #options: UploadsOptions;
-  readonly #gate = new Gate({ max: atOnceMax, waitingMax: atOnceMax });
+  readonly #gate = new Gate({ max: atOnceMax, keyMax: "half", waitingMax: atOnceMax, keyWaitingMax: atOnceMax / 2 });
   /** By upload: the client of an earlier request for the same one is gone or has given up. */
   readonly #latest = new Latest(() => new Fault("conflict", "Another request sends the same upload."));
 
@@ -71,7 +71,7 @@ export class Uploads {
     // Its client has not seen the answer to the same request.
     if (upload.sizeBytes !== null) return await this.#progressOf(upload);
     this.#requireOpen(upload);
-    const leave = await this.#gate.enter({ deadline: { waitMs, clock: this.#options.clock } });
+    const leave = await this.#gate.enter({ key: upload.projectId, deadline: { waitMs, clock: this.#options.clock } });
     if (leave === null)
       throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
     try {
@@ -110,7 +110,7 @@ export class Uploads {
   }
 
   async #store(key: string, { range, length, body }: ArrivingUpload, signal: AbortSignal): Promise<UploadProgress> {
-    const { uploadsDir, bytesMax, db } = this.#options;
+    const { uploadsDir, db } = this.#options;
     const upload = await this.#find(key);
     const part = partOf(range, length);
     if (part.from > 0 && part.from !== (await this.#stored(upload.id))) {
@@ -123,7 +123,8 @@ export class Uploads {
     let end = part.from;
     try {
       for await (const chunk of addAbortSignal(signal, body) as AsyncIterable<Buffer>) {
-        if (end + chunk.length > bytesMax) throw tooLarge(bytesMax);
+        // Also here: many may have begun when there was room.
+        this.#requireRoom({ from: end, length: chunk.length, size: null });
         await file.appendFile(chunk);
         end += chunk.length;
       }
