@@ -4,14 +4,29 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { StorageFiles } from "#drivers/storage-files.ts";
+import type { ApiCall } from "#api/call.ts";
+import type { HandlerParts } from "#api/parts.ts";
+import { volumeHandlers } from "#api/volumes.ts";
+import { StorageFiles, type StoredEntry } from "#drivers/storage-files.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startManagementApi } from "#test/support/management-api.ts";
+import { until } from "#test/support/until.ts";
 
 const isRoot = process.getuid?.() === 0;
 const projectId = "p-00000001" as ProjectId;
@@ -234,3 +249,36 @@ test(
     await files.remove(path("a/b/file"));
   },
 );
+
+test("lists of a project wait for each other, so that large folders leave time to everything else", async () => {
+  const waiting: (() => void)[] = [];
+  const list = () => new Promise<readonly StoredEntry[]>((resolve) => waiting.push(() => resolve([])));
+  const { listFiles } = volumeHandlers({ volumes: { list } } as unknown as HandlerParts);
+  const call = { query: { pageSize: 1 }, request: { params: { project_id: projectId, volume_id: "default" } } };
+  const all = Array.from({ length: 23 }, () => listFiles(call as unknown as ApiCall));
+  const message = /20 requests .* lists of files/;
+  const isRefused = assert.rejects(all.pop() ?? Promise.resolve(), { code: "rate_limited", message });
+  await until("some begin", () => waiting.length >= 2);
+  assert.equal(waiting.length, 2);
+  await isRefused;
+  let ended = 0;
+  for (const one of all) void one.then(() => ended++);
+  await until("all that wait are answered", () => {
+    for (const end of waiting.splice(0)) end();
+    return ended === 22;
+  });
+});
+
+const memoryFolder = "/dev/shm";
+
+test("a file whose time is no date is listed", { skip: !existsSync(memoryFolder) }, async (t) => {
+  const storageDir = mkdtempSync(join(memoryFolder, "slipway-test-"));
+  t.after(() => rmSync(storageDir, { recursive: true }));
+  mkdirSync(join(storageDir, projectId));
+  const file = join(storageDir, projectId, "f");
+  writeFileSync(file, "x");
+  utimesSync(file, 1, 9e15);
+  const files = new StorageFiles({ storageDir, userOf: () => null, isUserOwned: false });
+  const [entry] = await files.list({ projectId, names: [] }, { after: "", max: 1 });
+  assert.match(entry?.modifiedAt.toISOString() ?? "", /^\d{4}/);
+});

@@ -9,16 +9,20 @@ import { volumeId, type VolumeState } from "#volumes/volumes.ts";
 import { bodyOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { sendFile } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
+import { projectGate } from "./project-gate.ts";
 import { downloadUrl, partUrl } from "./urls.ts";
 
 /** Each has a file open. */
 const downloadsMax = { all: 64, project: 32, waiting: 256 } as const;
 const waitMs = 20_000;
+/** Each reads all names of a folder, which an app may have filled: a second of computing for a million. */
+const lists = { max: 4, projectMax: 2, projectWaitingMax: 20, what: "lists of files" };
 
 /** Route handlers for volumes. */
 export function volumeHandlers(parts: HandlerParts) {
   const { volumes, volumeUploads, urls, clock } = parts;
   const gate = new Gate({ max: downloadsMax.all, keyMax: downloadsMax.project, waitingMax: downloadsMax.waiting });
+  const listGate = projectGate(lists);
   return {
     async listVolumes(call) {
       return [showVolume(await volumes.state(projectOf(call)))];
@@ -26,7 +30,8 @@ export function volumeHandlers(parts: HandlerParts) {
     async listFiles(call) {
       const { dir, after, pageSize } = call.query;
       const page = { dir: String(dir ?? ""), after: String(after ?? ""), max: Number(pageSize) };
-      const entries = await volumes.list(volumeOf(call), page);
+      const projectId = volumeOf(call);
+      const entries = await listGate.run(() => volumes.list(projectId, page), { key: projectId });
       return entries.map(({ name, isFolder, sizeBytes, modifiedAt }) => ({
         ...{ name, is_folder: isFolder, size_bytes: sizeBytes },
         last_modified: modifiedAt.toISOString(),

@@ -293,7 +293,8 @@ async function entryOf(folder: Folder, name: string): Promise<StoredEntry | null
     name,
     isFolder: stats.isDirectory(),
     sizeBytes: stats.isFile() ? stats.size : 0,
-    modifiedAt: stats.mtime,
+    // Apps set it; some file systems keep times that no date can have.
+    modifiedAt: Number.isNaN(stats.mtime.getTime()) ? new Date(0) : stats.mtime,
   };
 }
 
