@@ -54,9 +54,12 @@ function warningsOf(folder: string): string[] {
   ];
 }
 
-/** What git prints; null when it fails. */
+/** What git prints; null when it fails. A folder that somebody else has packed may name a program as its watcher: it is not run. */
 function git(folder: string, words: readonly string[]): string | null {
-  const { status, stdout, error } = spawnSync("git", ["-C", folder, ...words], { encoding: "utf8", timeout: gitMs });
+  const { status, stdout, error } = spawnSync("git", ["-C", folder, "-c", "core.fsmonitor=false", ...words], {
+    encoding: "utf8",
+    timeout: gitMs,
+  });
   if (error !== undefined && "code" in error && error.code === "ENOENT") throw new Refused("git is not installed.");
   return status === 0 ? stdout.trim() : null;
 }
