@@ -23,7 +23,7 @@ which is neither deployed nor committed. Without an app, the name in slipway.tom
       const before = readLink(folder.path);
       rmSync(linkFile(folder.path), { force: true });
       machine.tell(
-        before === null ? "This folder is not linked." : `This folder is no longer linked to ${before.app}.`,
+        before === null ? "This folder is not linked." : `This folder is no longer linked to ${plain(before.app)}.`,
       );
       return;
     }

@@ -25,7 +25,7 @@ export async function printAnswer(machine: Machine, { contentType, body }: Answe
     const value = parsed(bytes.toString());
     if (value !== undefined) return printValue(machine, resultOf(value), isJson);
     if (isJson) return machine.print(plainJson(bytes.toString()));
-    return machine.write(bytes);
+    return machine.columns === null ? machine.write(bytes) : machine.print(plainLines(bytes.toString()));
   }
   if (machine.columns === null) {
     for await (const part of body) machine.write(part);

@@ -59,6 +59,10 @@ test("text and events are printed as they come; bytes go to programs unchanged a
       response.writeHead(200, { "content-type": "image/png" }).end(Buffer.from([0x89, 0x50, 0x1b]));
       return;
     }
+    if (request.url?.endsWith("/cut-off")) {
+      response.writeHead(200, { "content-type": "application/json" }).end('{"one":\x1b[2J');
+      return;
+    }
     const type = request.url?.endsWith("/events") ? "text/event-stream" : "text/plain";
     response
       .writeHead(200, { "content-type": type })
@@ -79,6 +83,7 @@ test("text and events are printed as they come; bytes go to programs unchanged a
   const slipway = commandLine(t, platform);
   const bytes = await slipway(["call", "hello/bytes"], { columns: 80 });
   assert.deepEqual([bytes.code, bytes.stdout], [1, ""]);
+  assert.equal((await slipway(["call", "hello/cut-off"], { columns: 80 })).stdout, '{"one":[2J\n', "it is no JSON");
   assert.match(bytes.stderr, /^The result is 3 B of image\/png\. To keep it, add: > file/);
 });
 

@@ -33,5 +33,12 @@ test("a linked folder deploys to its app and opens its page, until the link is r
   assert.equal(again.stderr, `Linked to bound in the project ${api.projectId}.\n`);
   assert.equal((await slipway(["link", "--remove"]).ended).stderr, "This folder is no longer linked to bound.\n");
   assert.ok(!existsSync(join(cwd, ".slipway/link.json")));
+  writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify({ project: "p-00000001", app: "a\x1b[2Jb" }));
+  const foreign = await slipway(["link", "--remove"]).ended;
+  assert.equal(
+    foreign.stderr,
+    "This folder is no longer linked to a[2Jb.\n",
+    "of a folder that somebody else has packed",
+  );
   assert.equal((await slipway(["open"]).ended).stdout, `${page}\n`);
 });
