@@ -76,7 +76,7 @@ test("the use of a process and of its GPU is told by the API, the metrics and th
   await t.test("on the page", { skip: withoutBrowser }, async (part) => {
     const { baseUrl, projectId, serviceAccountToken } = platform.bootstrap;
     const open = await openPages(part, baseUrl);
-    const page = await open(`/dashboard/projects/${projectId}/apps/${appId}`);
+    const page = await open(`/dashboard/projects/${projectId}/apps/${appId}/replicas`);
     await page.click("Use a service account token");
     await page.type("Token", serviceAccountToken);
     await page.click("Use this token");
