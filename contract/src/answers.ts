@@ -229,7 +229,8 @@ export const containerList = z.array(
   }),
 );
 
-const runStatus = z.enum(runStates);
+/** `failed`: any end without success of a run of a file; clients wait for that word. */
+const runStatus = z.enum([...runStates, "failed"]);
 
 /**
  * An async run, or a plain call that has ended. The fields up to `totalResponseTimeMs` are those that existing clients read;

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { bytes, createdApp } from "./answers.ts";
 import { paths, type Route } from "./route.ts";
+import { fileRunFields } from "./file-run-fields.ts";
 import { uploadFields } from "./upload-fields.ts";
 import { buildStates } from "./words.ts";
 
@@ -22,12 +23,19 @@ export const uploadState = z.strictObject({
   isComplete: z.boolean(),
 });
 
+/** The name under which files can run. */
+export const fileRunApp = z.strictObject({ appId: z.string(), appName: z.string() });
+
+/** What a file needs; it is made with the build of the run. */
+export const fileRunEnvironment = z.strictObject({ status: z.literal("ready"), digest: z.string() });
+
+/** The run of a file. */
+export const fileRun = z.strictObject({ runId: z.uuid() });
+
 const upload = "/v2/uploads/{upload_key}";
 
-/** Of an app that need not exist. */
+/** Of an app that need not exist, by its id or its name. */
 const fileRuns = "/v3/projects/{project_id}/apps/{run_app}";
-const notHere =
-  "Running a file without a deployment is not part of this platform: always refused with status 422 and what to do instead.";
 
 /** By operation id; part of the table in `routes.ts`. */
 export const uploadRoutes = {
@@ -54,20 +62,27 @@ export const uploadRoutes = {
   createRunApp: {
     method: "POST",
     path: `${fileRuns}/create-run-app`,
-    about: `The first request of clients that run a file once. ${notHere}`,
-    ...{ access: "apps.create", audit: null, status: 201, answer: startedUpload },
+    about:
+      "The first request of clients that run a file once: says whether files can run as the app of that name. Makes nothing yet: the app is created with its first run. 409 when an app of that name was deployed.",
+    ...{ access: "apps.create", audit: null, status: 200, answer: fileRunApp },
+    query: { region: fileRunFields.region },
   },
   makeRunEnvironment: {
     method: "POST",
     path: `${fileRuns}/base-image`,
-    about: `Where such clients have the packages of a file installed. ${notHere}`,
-    ...{ access: "apps.create", audit: null, status: 201, answer: startedUpload },
+    about:
+      "Takes what a file needs, as JSON `{dependencies: {pip, conda, apt}, preBuildCommands, shellCommands, baseImageURI}`: packages with their versions, and commands as texts in base64. The answer is ready at once, and its digest stands for what was asked for: the build of the run that names it makes the environment, and later runs of the app with the same packages use that again.",
+    ...{ access: "apps.create", audit: null, status: 200, answer: fileRunEnvironment },
+    query: { region: fileRunFields.region },
+    takesBytes: true,
   },
   runFile: {
     method: "POST",
     path: `${fileRuns}/run`,
-    about: `Where such clients send the file. ${notHere}`,
-    ...{ access: "apps.create", audit: null, status: 201, answer: startedUpload },
+    about:
+      "Runs a file once: deploys the files of a tar as the app, which is created when it is missing, and then calls `functionName` of the file with the fields of data.json, or without it runs the file as a script. The body is multipart/form-data with the parts `data` (JSON, at most as long as the body of an async call) and `file` (the tar, without links). The run is there at once and waits for the build; of this run the status of an end without success is `failed`. For an app that exists, the permissions builds.create and apps.update are needed too. 409 while an earlier file of the app is built or runs, and for an app that was deployed.",
+    ...{ access: "apps.create", audit: "app.create", status: 200, answer: fileRun },
+    query: fileRunFields,
     takesStream: true,
   },
   putUpload: {

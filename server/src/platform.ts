@@ -25,6 +25,7 @@ import { openMembership, openPeople } from "#people/open.ts";
 import { openListener } from "#proxy/open.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import { openPushes } from "#pushes/open.ts";
+import { openFileRuns } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import { openStore } from "#store/open.ts";
@@ -117,9 +118,10 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const health = new Health({ db, clock, storeRefusal });
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
   const hardware: ApiParts["hardware"] = () => hardwareOf(driver.placement.pools, billing.priceOf);
-  const uploads = openUploads(settings, { ...foundation, disk });
+  const uploads = await openUploads(settings, { ...foundation, disk });
+  const fileRuns = openFileRuns(settings, useCases);
   const port = await openApi(config, {
-    ...{ ...apiParts, uploads, ...volumes, ...calls, health, hardware, reached, lifecycle, log },
+    ...{ ...apiParts, uploads, fileRuns, ...volumes, ...calls, health, hardware, reached, lifecycle, log },
     runs: calls.runUseCases,
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,

@@ -67,9 +67,9 @@ export function refOf(call: ApiCall): { readonly projectId: ProjectId; readonly 
 }
 
 /** The name of the app in the path, which has its id, or only its name; undefined when the path names none. */
-export function appNameOf(request: FastifyRequest): string | undefined {
+export function appNameOf(request: FastifyRequest, part = "app_id"): string | undefined {
   const prefix = `${pathPart(request, "project_id")}-`;
-  const given = pathPart(request, "app_id");
+  const given = pathPart(request, part);
   return given?.startsWith(prefix) === true ? given.slice(prefix.length) : given;
 }
 

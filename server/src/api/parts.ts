@@ -30,6 +30,7 @@ import type { Mail } from "#people/mailer.ts";
 import type { MemberUseCases } from "#people/member-use-cases.ts";
 import type { People } from "#people/people.ts";
 import type { GitHooks } from "#pushes/git-hooks.ts";
+import type { FileRuns } from "#runs/file-runs.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { VolumeUploads } from "#volumes/volume-uploads.ts";
 import type { Volumes } from "#volumes/volumes.ts";
@@ -46,7 +47,8 @@ export type ApiParts = {
   /** The idempotency keys of requests that create something. */
   readonly requestKeys: Pick<RequestKeys, "once">;
   readonly keys: Pick<SigningKeys, "jwks">;
-  readonly uploads: Pick<Uploads, "progress" | "receive" | "filesOf">;
+  readonly uploads: Pick<Uploads, "progress" | "receive" | "filesOf" | "stage" | "use" | "discard">;
+  readonly fileRuns: FileRuns;
   readonly volumes: Volumes;
   readonly volumeUploads: VolumeUploads;
   readonly buildLogs: Pick<BuildLogs, "page" | "follow">;

@@ -19,6 +19,7 @@ import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
 import { deviceLoginHandlers } from "./device-login.ts";
 import { faultOf, sendFault } from "./errors.ts";
+import { fileRunHandlers } from "./file-runs.ts";
 import { gitHookHandlers } from "./git-hooks.ts";
 import { logHandlers } from "./logs.ts";
 import { invitationHandlers, memberHandlers } from "./members.ts";
@@ -70,6 +71,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...memberHandlers(all),
     ...invitationHandlers(all),
     ...uploadHandlers(all),
+    ...fileRunHandlers(all),
     ...buildHandlers(all),
     ...releaseHandlers(all),
     ...logHandlers(all),

@@ -42,7 +42,7 @@ export function showRun(
     region: row.region,
     responseTimeMs: spans.totalMs,
     runtimeMs: spans.executionMs,
-    status: row.state,
+    status: row.is_file_run && isEndWithoutSuccess(row) ? "failed" : row.state,
     statusCode: row.status_code,
     updatedAt: latest(row).toISOString(),
     webhookEndpoint: row.webhook_endpoint,
@@ -89,6 +89,10 @@ function spansOfCall(row: RunRow): Spans {
   const endedWaitAt = row.replica_id === null ? null : new Date(row.accepted_at.getTime() + placeMs);
   const executionMs = totalMs - placeMs;
   return { waitStartedAt: row.accepted_at, waitEndedAt: endedWaitAt, pendingMs: 0, placeMs, executionMs, totalMs };
+}
+
+function isEndWithoutSuccess({ state, ended_at: endedAt }: RunRow): boolean {
+  return endedAt !== null && state !== "success";
 }
 
 function latest(row: RunRow): Date {

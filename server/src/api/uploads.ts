@@ -40,9 +40,6 @@ export function uploadHandlers(parts: HandlerParts) {
     deployPartnerApp() {
       throw new Fault("not_usable", "Services of partners are not part of this platform: deploy an app of your own.");
     },
-    createRunApp: refuseFileRun,
-    makeRunEnvironment: refuseFileRun,
-    runFile: refuseFileRun,
     async putUpload(call) {
       const { "content-range": range = null, "content-length": length } = call.request.headers;
       const arriving = { range, length: length === undefined ? null : Number(length), body: streamOf(call) };
@@ -55,12 +52,6 @@ export function uploadHandlers(parts: HandlerParts) {
       return showProgress(await uploads.progress(keyOf(call)));
     },
   } satisfies Handlers;
-}
-
-function refuseFileRun(): never {
-  const instead =
-    "deploy the file as main.py of an app (POST …/apps), and call its function, with async=true for a run";
-  throw new Fault("not_usable", `Running a file without a deployment is not part of this platform: ${instead}.`);
 }
 
 /** Resolves when the client has the zip or is gone. */

@@ -90,6 +90,16 @@ export async function resumeAutoDeploy(tx: Tx, appId: AppId): Promise<boolean> {
   return resumed !== undefined;
 }
 
+/** From now on the app is one that was deployed. The caller holds the lock on its row. */
+export async function endFileRuns(tx: Tx, appId: AppId): Promise<void> {
+  await tx.updateTable("apps").set({ runs_files: false }).where("id", "=", appId).execute();
+}
+
+/** No locks. */
+export async function readApp(db: Db, appId: AppId): Promise<AppRow | undefined> {
+  return await db.selectFrom("apps").selectAll().where("id", "=", appId).executeTakeFirst();
+}
+
 /** The app of that name that callers see. No locks. */
 export async function findApp(db: Db, projectId: ProjectId, name: string): Promise<AppId | undefined> {
   const apps = db.selectFrom("apps").select("id").where("project_id", "=", projectId).where("name", "=", name);

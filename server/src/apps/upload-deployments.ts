@@ -12,7 +12,7 @@ import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
 import * as store from "./app-store.ts";
 import { requestChanges, dockerAuthContext, type AppsOptions, type CreatedApp } from "./app.ts";
-import type { BuildReceiver, NewUpload } from "./build-receiver.ts";
+import type { BuildReceiver, BuildRef, NewUpload } from "./build-receiver.ts";
 import type { CreateRequest } from "./create-request.ts";
 import { givenHardware } from "./hardware-fields.ts";
 import { writeSettings } from "./settings-change-store.ts";
@@ -22,13 +22,21 @@ import { readUploadRequest } from "./upload-request.ts";
 /** With the key of the address that takes the files. */
 export type StartedUpload = CreatedApp & { readonly uploadId: string; readonly key: Secret };
 
-type Checked = { readonly request: CreateRequest; readonly name: string };
+/** A deployment whose fields are allowed. */
+export type Checked = { readonly request: CreateRequest; readonly name: string };
 type Deployment = {
   readonly projectId: ProjectId;
   readonly checked: Checked;
   readonly by: By;
   /** Throws unless the caller has the permission. */
   readonly requires: (permission: Permission) => void;
+  /** Its files run once. */
+  readonly fileRun?: {
+    /** Called for an app that exists. Throws `Fault`. The app's row is locked. */
+    check(tx: Tx, appId: AppId): Promise<void>;
+    /** Called in the transaction that adds the build. */
+    add(tx: Tx, build: BuildRef): Promise<void>;
+  };
 };
 type ToBuild = Pick<NewUpload, "appId" | "cause" | "request" | "configToml">;
 type Options = Omit<AppsOptions, "builds" | "gitHosts"> & { readonly builds: Pick<BuildReceiver, "receiveUpload"> };
@@ -51,6 +59,14 @@ export class UploadDeployments {
     return { request, name: resolved.settings.name };
   }
 
+  /** Throws `Fault("conflict")` when an app of that name was deployed, which files must not replace. */
+  async requireForFiles(projectId: ProjectId, name: string): Promise<void> {
+    const { db } = this.#options;
+    const appId = await store.findApp(db, projectId, name);
+    const app = appId === undefined ? undefined : await store.readApp(db, appId);
+    if (app !== undefined) refuseDeployed(app);
+  }
+
   /** With the result of `check`. Throws `Fault("forbidden" | "conflict" | "rate_limited")`. */
   async start(given: Deployment): Promise<StartedUpload> {
     const { projectId, checked, by } = given;
@@ -61,16 +77,18 @@ export class UploadDeployments {
       const app = existing === undefined ? await this.#create(tx, given) : await this.#update(tx, given, existing);
       const build = { projectId, ...app, by: by.actor, keyHash: hashOfUploadKey(key.reveal()) };
       const { buildId, status, uploadId } = await builds.receiveUpload(tx, build);
+      await given.fileRun?.add(tx, { projectId, appId: app.appId, buildId });
       return { appId: shownAppId(app.appId), appName: checked.name, buildId, status, uploadId, key };
     });
   }
 
-  async #create(tx: Tx, { projectId, checked: { request, name }, by }: Deployment): Promise<ToBuild> {
+  async #create(tx: Tx, { projectId, checked: { request, name }, by, fileRun }: Deployment): Promise<ToBuild> {
     const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
     const { fields, configToml } = request;
     const isNew = await store.insertApp(tx, {
       ...{ id: appId, project_id: projectId, name, request: toJson({ ...fields, name }) },
       ...{ config_toml: configToml, docker_auth_sealed: this.#seal(appId, request) ?? null },
+      runs_files: fileRun !== undefined,
     });
     if (!isNew) throw new Fault("conflict", `Another request created the app "${name}" just now; send this one again.`);
     await recordOfApp(tx, { projectId, appId, name, action: "app.create", by, changes: requestChanges(request) });
@@ -79,9 +97,13 @@ export class UploadDeployments {
   }
 
   /** What the API has set and the deployment leaves out stays. The files of an app with a repository are only this build's. */
-  async #update(tx: Tx, { projectId, checked, by, requires }: Deployment, appId: AppId): Promise<ToBuild> {
+  async #update(tx: Tx, given: Deployment, appId: AppId): Promise<ToBuild> {
+    const { projectId, checked, by, requires, fileRun } = given;
     requires("builds.create");
     const app = await store.lockAppForChange(tx, { projectId, appId });
+    if (fileRun !== undefined) refuseDeployed(app);
+    await fileRun?.check(tx, appId);
+    if (fileRun === undefined && app.runs_files) await store.endFileRuns(tx, appId);
     const { fields, configToml } = checked.request;
     const before = app.request as Readonly<Record<string, unknown>>;
     const request = { ...before, ...fields };
@@ -101,6 +123,14 @@ export class UploadDeployments {
   #seal(appId: AppId, { dockerAuth }: CreateRequest): string | undefined {
     return dockerAuth === null ? undefined : this.#options.sealer.seal(dockerAuth.reveal(), dockerAuthContext(appId));
   }
+}
+
+function refuseDeployed({ name, runs_files: runsFiles }: Pick<store.AppRow, "name" | "runs_files">): void {
+  if (runsFiles) return;
+  throw new Fault(
+    "conflict",
+    `The app "${name}" was deployed, and a file that runs would take its place: run the file under another name, or call a function of the app (with async=true for a run).`,
+  );
 }
 
 /** What of the key in the address of an upload is stored. */

@@ -12,7 +12,7 @@ import { GitSource } from "./sources/git.ts";
 import { cpuSecondsFor, Git } from "./sources/git-command.ts";
 import type { TrialStarter } from "./trial.ts";
 import { giveUpUploads } from "./upload-store.ts";
-import { Uploads, type UploadsOptions } from "./uploads.ts";
+import { clearStaged, Uploads, type UploadsOptions } from "./uploads.ts";
 
 export type DeploySettings = {
   readonly gitHosts: GitHosts;
@@ -37,10 +37,11 @@ type Parts = Foundation & {
 };
 
 /** What takes the files of deployments by upload. */
-export function openUploads(
+export async function openUploads(
   { uploadSizeBytes, paths }: DeploySettings,
   { db, clock, disk }: Pick<UploadsOptions, "db" | "clock" | "disk">,
-): Uploads {
+): Promise<Uploads> {
+  await clearStaged(paths.uploadsDir);
   return new Uploads({ db, clock, disk, uploadsDir: paths.uploadsDir, bytesMax: uploadSizeBytes });
 }
 

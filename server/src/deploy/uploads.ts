@@ -1,6 +1,7 @@
 // Takes the zip of a deployment as it arrives: bounded in size, resumable, on disk before it is acknowledged. Its build starts
 // when it is complete. `sources/upload.ts` unpacks it.
-import { mkdir, open, readdir, rm, stat, type FileHandle } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { mkdir, open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { addAbortSignal, type Readable } from "node:stream";
 import type { BuildRef } from "#apps/build-receiver.ts";
@@ -12,6 +13,7 @@ import { Gate } from "#lib/gate.ts";
 import { shownAppId } from "#lib/ids.ts";
 import { Latest } from "#lib/latest.ts";
 import type { Foundation } from "#store/foundation.ts";
+import { zipOfTar, type PackedFiles } from "./tar-files.ts";
 import { completeUpload, findUpload, findUploadOf, uploadHours, type UploadRow } from "./upload-store.ts";
 
 export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
@@ -38,6 +40,17 @@ export type ArrivingUpload = {
   /** Content-Length; null: unknown. */
   readonly length: number | null;
   readonly body: Readable;
+};
+
+/** Files that are not those of an upload yet. */
+export type StagedFiles = PackedFiles & { readonly zipPath: string };
+
+/** A tar as it arrives, and what its zip has beside it. */
+export type ArrivingTar = {
+  readonly tar: Readable;
+  readonly folder: string;
+  readonly others: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
 };
 
 type Part = { readonly from: number; readonly length: number | null; readonly size: number | null };
@@ -107,6 +120,40 @@ export class Uploads {
       await file.close();
       throw error;
     }
+  }
+
+  /**
+   * Stores the files of a tar as a zip, which `use` may make that of an upload. Throws `Fault("invalid" | "too_large" |
+   * "unavailable")`.
+   */
+  async stage({ tar, ...given }: ArrivingTar): Promise<StagedFiles> {
+    const { uploadsDir, bytesMax } = this.#options;
+    this.#requireRoom({ from: 0, length: null, size: null });
+    const stagingDir = join(uploadsDir, stagingName);
+    await mkdir(stagingDir, { recursive: true, mode: 0o700 });
+    const zipPath = join(stagingDir, randomUUID());
+    try {
+      return { zipPath, ...(await zipOfTar(tar, { ...given, zipPath, bytesMax })) };
+    } catch (error) {
+      await this.discard({ zipPath });
+      throw error;
+    }
+  }
+
+  /** The build of the upload begins with these files. False: it has ended. */
+  async use({ zipPath }: Pick<StagedFiles, "zipPath">, uploadId: string): Promise<boolean> {
+    const { db, uploadsDir } = this.#options;
+    const file = await open(zipPath, "r+");
+    const { size } = await file.stat();
+    await file.datasync();
+    await file.close();
+    await rename(zipPath, join(uploadsDir, uploadId));
+    return await completeUpload(db, { id: uploadId, bytes: size });
+  }
+
+  /** Removes files that were not used. */
+  async discard({ zipPath }: Pick<StagedFiles, "zipPath">): Promise<void> {
+    await rm(zipPath, { force: true });
   }
 
   async #store(key: string, { range, length, body }: ArrivingUpload, signal: AbortSignal): Promise<UploadProgress> {
@@ -187,12 +234,21 @@ function inRepository(commit: string | null): string {
   return `The files of this build were not uploaded: they are in ${where}.`;
 }
 
+/** Below the folder of uploads. */
+const stagingName = "staging";
+
+/** Removes what an earlier process has staged; called before anything is. */
+export async function clearStaged(uploadsDir: string): Promise<void> {
+  await rm(join(uploadsDir, stagingName), { recursive: true, force: true });
+}
+
 /** Deletes the files of all other uploads. */
 export async function collectUploads(uploadsDir: string, readKept: () => Promise<readonly string[]>): Promise<void> {
   // Before the rows: an upload that begins in between has a row.
   const names = await readdir(uploadsDir).catch(() => []);
   const kept = new Set(names.length === 0 ? [] : await readKept());
-  for (const name of names) if (!kept.has(name)) await rm(join(uploadsDir, name), { force: true });
+  for (const name of names)
+    if (!kept.has(name) && name !== stagingName) await rm(join(uploadsDir, name), { force: true });
 }
 
 function partOf(range: string | null, length: number | null): Part {

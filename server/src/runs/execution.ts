@@ -1,6 +1,7 @@
 // One attempt of a run: sends its call like a plain call, records the start before anything is sent, and writes the end
 // before it lets go of the run. Once it holds a slot, it repeats no check.
 import { retry, type RetryPolicy } from "#lib/retry.ts";
+import { Fault } from "#lib/fault.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
@@ -52,6 +53,8 @@ export class Execution implements ActiveRun, RunWatcher {
   /** Nothing may be written after this. */
   #isAbandoned = false;
   #isLeaving = false;
+  /** The replica has other files than those that the run waited for. */
+  #isForeign = false;
   #isOver = false;
   /** The connection broke, and the replica is asked for the answer that it keeps. */
   #asking: AbortController | null = null;
@@ -125,6 +128,8 @@ export class Execution implements ActiveRun, RunWatcher {
     if (this.#isCancelled || this.#isAbandoned || this.#isLeaving) return false;
     const askedMs = clock.monotonicMs();
     const { replicaId, releaseId } = replica;
+    this.#isForeign = (this.work.onlyReleaseId ?? releaseId) !== releaseId;
+    if (this.#isForeign) return false;
     const isStarted = await settlement.start({ runId, epoch, replicaId, releaseId });
     // The lease is lost, or a cancel request has not arrived here: the guarded write of the end tells which.
     if (!isStarted) this.#isCancelled = true;
@@ -166,8 +171,9 @@ export class Execution implements ActiveRun, RunWatcher {
     return attached.kind === "unknown" && !attached.hasForgotten ? { kind: "withdrawn" } : ending;
   }
 
-  async #end(told: RunEnding): Promise<void> {
+  async #end(given: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
+    const told = this.#isForeign && given.kind === "withdrawn" ? otherFiles : given;
     const replica = this.#replica;
     try {
       if (this.#isAbandoned) return;
@@ -186,6 +192,13 @@ export class Execution implements ActiveRun, RunWatcher {
     }
   }
 }
+
+/** Tried again until a replica of its release has room. */
+const otherFiles: RunEnding = {
+  kind: "failed",
+  fault: new Fault("unavailable", "Its own release has no replica with a free slot yet."),
+  wasSent: false,
+};
 
 /** It counts as an attempt although nothing was sent: otherwise an app that fails to start would be retried forever. */
 function isStartFault(ending: RunEnding): boolean {

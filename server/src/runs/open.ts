@@ -3,6 +3,7 @@ import type { AppRoute, Routes } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
+import { Loop } from "#lib/loop.ts";
 import { startRetention } from "#lib/retention.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Forwarding } from "#proxy/forwarding.ts";
@@ -14,6 +15,7 @@ import { callRecordWriter } from "./call-record-store.ts";
 import { CallRecords, type CallRecordsOptions } from "./call-records.ts";
 import { runRetention } from "./run-retention.ts";
 import type { RunStep } from "./run-steps.ts";
+import { FileRuns, settleBuiltRuns, type FileRunsOptions } from "./file-runs.ts";
 import { RunUseCases } from "./run-use-cases.ts";
 import { Runs } from "./runs.ts";
 
@@ -34,6 +36,17 @@ type Parts = Foundation & {
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
 };
+
+/** A release takes calls a moment after its build has ended. */
+const builtEveryMs = 1_000;
+
+/** The use cases of files that run once. */
+export function openFileRuns(
+  { asyncBodyBytesMax }: Pick<RunSettings, "asyncBodyBytesMax">,
+  { uploadDeployments }: Pick<FileRunsOptions, "uploadDeployments">,
+): FileRuns {
+  return new FileRuns({ uploadDeployments, bodyBytesMax: asyncBodyBytesMax });
+}
 
 /** Opens the recording of plain calls. */
 export function openCallRecords(
@@ -81,6 +94,13 @@ export function openRuns(settings: RunSettings, parts: Parts) {
   });
   const steps = () => runRetention({ db, clock, ...settings });
   startRetention({ name: "run retention", steps, clock, log, lifecycle });
+  const built = new Loop({
+    ...{ name: "runs of builds", intervalMs: builtEveryMs, clock, log },
+    turn: () => settleBuiltRuns(db, routes),
+    listen: (nudge) => notifications.listen("builds", nudge),
+  });
+  lifecycle.onClose("runs of builds", () => built.stop());
+  built.start();
   const onCancelled = (runId: RunId): void => runs.cancel(runId);
   return { runs, runUseCases: new RunUseCases({ db, clock, log, onCancelled, resultRetentionDays, resultBytesMax }) };
 }

@@ -19,6 +19,8 @@ type RunColumn =
 /** A run of either kind. Durations in milliseconds; null for async runs, whose timestamps give them. */
 export type RunRow = Pick<Selectable<Tables["runs"]>, RunColumn> & {
   readonly is_async: boolean;
+  /** It is the run of a file. */
+  readonly is_file_run: boolean;
   readonly is_websocket: boolean;
   readonly line_ms: number | null;
   readonly total_ms: number | null;
@@ -111,13 +113,13 @@ export async function readResult(db: Db, runId: RunId): Promise<KeptResult | und
 const runColumns = sql`
   id, true as is_async, app_id, state, method, path, client_address, replica_id, attempt, status_code, reason,
   webhook_endpoint, accepted_at, queued_at, started_at, ended_at, cancel_requested_at, redriven_as,
-  false as is_websocket, null::real as line_ms, null::real as total_ms, started_release_ids as release_ids`;
+  build_id is not null as is_file_run, false as is_websocket, null::real as line_ms, null::real as total_ms, started_release_ids as release_ids`;
 
 const callColumns = sql`
   id, false as is_async, app_id, state, method, path, client_address, replica_id, 1::smallint as attempt, status_code,
   reason, webhook_endpoint, received_at as accepted_at, null::timestamptz as queued_at,
   null::timestamptz as started_at, ended_at, null::timestamptz as cancel_requested_at, null::uuid as redriven_as,
-  is_websocket, line_ms, total_ms, case when replica_id is not null then array[release_id] else '{}' end as release_ids`;
+  false as is_file_run, is_websocket, line_ms, total_ms, case when replica_id is not null then array[release_id] else '{}' end as release_ids`;
 
 /** Rows of both kinds in order, with the known data of their replicas. */
 function shown(rows: RawBuilder<unknown>, limit: number): RawBuilder<RunRow> {

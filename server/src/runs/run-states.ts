@@ -3,8 +3,8 @@ import { runStates, type FinalState, type RunState } from "@slipway/contract/wor
 
 /** Each state → the states that may follow. A state without followers is final. */
 export const runMoves: Readonly<Record<RunState, readonly RunState[]>> = {
-  /** Accepted; no platform holds it, or it is to be retried later. */
-  pending: ["queued", "cancelled"],
+  /** Accepted; no platform holds it, or it is to be retried later. It fails here when the build of its files has. */
+  pending: ["queued", "failure", "cancelled"],
   /** A platform holds it, and it waits for a slot on a replica. */
   queued: ["pending", "running", "failure", "cancelled", "timeout"],
   /** Sent to a replica, or about to be: after a crash it must be treated as sent. */

@@ -41,6 +41,8 @@ export type RunWork = HeldRun &
     readonly starts: number;
     /** The time since which it could have had a replica: initially the acceptance. */
     readonly waitsSinceMs: number;
+    /** No other release may run it; null or absent: any may. */
+    readonly onlyReleaseId?: ReleaseId | null;
   };
 
 /** A run that was running when its platform was lost. */
@@ -230,6 +232,7 @@ export class RunStore {
       .select(["runs.method", "runs.attempt", "runs.starts", "runs.retries_max as retriesMax"])
       .select(["runs.webhook_endpoint as webhookEndpoint", "runs.webhook_secret_sealed as webhookSecretSealed"])
       .select(["runs.replica_id as replicaId", "runs.accepted_at", "runs.cancel_requested_at"])
+      .select(sql<ReleaseId | null>`case when runs.build_id is not null then runs.release_id end`.as("onlyReleaseId"))
       .select(["run_requests.target", "run_requests.lines", "run_requests.body"])
       .where("runs.id", "in", [...epochs.keys()])
       .where("lease_holder", "=", this.#holder)

@@ -70,6 +70,7 @@ create table apps (
   auto_deploy_paused_reason text,
   deleting_at timestamp with time zone,
   removed_at timestamp with time zone,
+  runs_files boolean not null default false,
   constraint apps_pkey PRIMARY KEY (id),
   constraint apps_id CHECK (((id = ((project_id || '-'::text) || name)) OR (id ~ (((('^'::text || project_id) || '-'::text) || name) || '~[0-9]+$'::text)))),
   constraint apps_live_release_id_fkey FOREIGN KEY (live_release_id) REFERENCES releases(id),
@@ -860,6 +861,7 @@ create table runs (
   lease_until timestamp with time zone,
   starts integer not null default 0,
   started_release_ids uuid[] not null default '{}'::uuid[],
+  build_id uuid,
   constraint runs_pkey PRIMARY KEY (id),
   constraint runs_check CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['pending'::text, 'queued'::text, 'running'::text])))),
   constraint runs_check1 CHECK (((lease_holder IS NOT NULL) = (state = ANY (ARRAY['queued'::text, 'running'::text])))),
@@ -874,6 +876,7 @@ CREATE INDEX runs_due ON public.runs USING btree (app_id, due_at, id) WHERE (sta
 CREATE INDEX runs_held ON public.runs USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 CREATE INDEX runs_live ON public.runs USING btree (app_id, state, accepted_at DESC, id DESC) WHERE (ended_at IS NULL);
 CREATE INDEX runs_not_successful ON public.runs USING btree (app_id, state, accepted_at DESC, id DESC) WHERE (state = ANY (ARRAY['failure'::text, 'cancelled'::text, 'timeout'::text]));
+CREATE INDEX runs_of_builds ON public.runs USING btree (build_id) WHERE ((build_id IS NOT NULL) AND (ended_at IS NULL));
 CREATE INDEX runs_sealed ON public.runs USING btree (split_part(webhook_secret_sealed, '.'::text, 2)) WHERE (webhook_secret_sealed IS NOT NULL);
 
 create table secrets (

@@ -22,7 +22,7 @@ export type Tables = {
     docker_auth_sealed: string | null; live_release_id: ReleaseId | null; created_at: Generated<Date>;
     updated_at: Generated<Date>; restarts: Generated<number>; stopped_at: Date | null;
     auto_deploy_paused_at: Date | null; auto_deploy_paused_reason: string | null; deleting_at: Date | null;
-    removed_at: Date | null; };
+    removed_at: Date | null; runs_files: Generated<boolean>; };
   audit_chains: { chain: string; };
   audit_checkpoints: { chain: string; number: number; hash: Buffer; previous: number; at: Date; key_id: string;
     jws: string; };
@@ -146,7 +146,7 @@ export type Tables = {
     due_at: Generated<Date>; queued_at: Date | null; started_at: Date | null; ended_at: Date | null;
     cancel_requested_at: Date | null; redriven_as: RunId | null; request_deleted_at: Date | null;
     lease_holder: string | null; lease_epoch: Generated<number>; lease_until: Date | null; starts: Generated<number>;
-    started_release_ids: Generated<string[]>; };
+    started_release_ids: Generated<string[]>; build_id: BuildId | null; };
   secrets: { project_id: ProjectId; app_id: AppId | null; name: string; value_sealed: string;
     updated_at: Generated<Date>; };
   signing_keys: { id: string; public_jwk: Json; private_key_sealed: string; created_at: Generated<Date>;

@@ -38,6 +38,7 @@ import { GitHooks } from "#pushes/git-hooks.ts";
 import { loadAuthSecret } from "#people/auth-secret.ts";
 import { People, type PeopleOptions } from "#people/people.ts";
 import { admittingReceiver } from "#billing/plans/admission.ts";
+import { openFileRuns } from "#runs/open.ts";
 import { RunUseCases, type RunUseCasesOptions } from "#runs/run-use-cases.ts";
 import { UseHistory } from "#scheduler/use-history.ts";
 import { openDatabase } from "#store/database.ts";
@@ -90,7 +91,9 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   await space.open();
   const volumes = new Volumes({ db, files, space, onRemoved: () => undefined });
   const volumeUploads = new VolumeUploads({ db, clock, files, space, disk });
-  return { fixture, door, cases, apiParts: { ...apiParts, uploads, volumes, volumeUploads }, uploadsDir, storageDir };
+  const fileRuns = openFileRuns({ asyncBodyBytesMax: 1_000_000 }, cases);
+  const all = { ...apiParts, uploads, fileRuns, volumes, volumeUploads };
+  return { fixture, door, cases, apiParts: all, uploadsDir, storageDir };
 }
 
 async function openFixture(t: TestContext, { clock = systemClock, fixture }: ManagementOptions) {

@@ -11,7 +11,8 @@ import type { FetchedSource, SourceRequest } from "#deploy/source.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { isDiskFull, sizeText } from "#lib/disk-full.ts";
 
-const filesMax = 200_000;
+/** Of one upload. */
+export const filesMax = 200_000;
 const foldersMaxDefault = 50_000;
 const pathLengthMax = 1000;
 const partLengthMax = 255;
@@ -108,14 +109,21 @@ class Unpacking {
   }
 }
 
-/** A relative path below the folder; the library has refused absolute ones, `..` and backslashes. */
+/** A path below the app's folder; the library has refused absolute ones, `..` and backslashes. */
 function pathOf({ fileName }: Entry): string {
-  const parts = fileName.split("/").filter((part) => part !== "" && part !== ".");
+  const path = storedPath(fileName);
+  if (path !== null && path !== "") return path;
+  if (path === "" && fileName.endsWith("/")) return ".";
+  throw new BuildFailed(`The upload holds a file with a name that cannot be stored: ${quoted(fileName)}.`);
+}
+
+/** The relative path that the name of a file in an archive means, "" for the folder itself; null: it must not be stored. */
+export function storedPath(name: string): string | null {
+  const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   const path = parts.join("/");
   const isFine = parts.every((part) => part !== ".." && Buffer.byteLength(part) <= partLengthMax);
-  if (isFine && path !== "" && path.length <= pathLengthMax && !/[\x00-\x1f\x7f\\]/.test(path)) return path;
-  if (isFine && path === "" && fileName.endsWith("/")) return ".";
-  throw new BuildFailed(`The upload holds a file with a name that cannot be stored: ${quoted(fileName)}.`);
+  const hasForm = path.length <= pathLengthMax && path.isWellFormed() && !/[\x00-\x1f\x7f\\]/.test(path);
+  return isFine && hasForm && !name.startsWith("/") ? path : null;
 }
 
 /** Only zips of Unix have modes. */

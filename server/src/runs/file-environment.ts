@@ -1,0 +1,72 @@
+// What a file that runs once needs: packages and commands, as the text of a TOML file. The digest that clients keep of it is that
+// text, compressed: nothing is stored until a file runs.
+import { deflateRawSync, inflateRawSync } from "node:zlib";
+import { stringify } from "smol-toml";
+import { z } from "zod";
+import { Fault } from "#lib/fault.ts";
+
+const digestLengthMax = 8_000;
+const textBytesMax = 262_144;
+
+const versions = z.record(z.string(), z.string()).nullish();
+const commands = z.array(z.base64()).max(1_000).nullish();
+const wanted = z.strictObject({
+  dependencies: z.strictObject({ pip: versions, conda: versions, apt: versions }).nullish(),
+  preBuildCommands: commands,
+  shellCommands: commands,
+  baseImageURI: z.string().nullish(),
+});
+
+/** The TOML text for a request in JSON. Throws `Fault("malformed" | "invalid")`; what it says of packages is not checked. */
+export function environmentText(body: Buffer): string {
+  const read = wanted.safeParse(parsed(body));
+  if (!read.success) {
+    const [issue] = read.error.issues;
+    const field = issue === undefined || issue.path.length === 0 ? "The body" : issue.path.join(".");
+    throw new Fault("invalid", `${field} is not as it must be: ${issue?.message ?? "of another form"}.`);
+  }
+  const { dependencies, preBuildCommands, shellCommands, baseImageURI } = read.data;
+  return stringify({
+    cerebrium: {
+      deployment: {
+        ...(baseImageURI ? { docker_base_image_url: baseImageURI } : {}),
+        ...{ pre_build_commands: decoded(preBuildCommands), shell_commands: decoded(shellCommands) },
+      },
+      dependencies: Object.fromEntries(Object.entries(dependencies ?? {}).filter(([, table]) => table)),
+    },
+  });
+}
+
+/** Throws `Fault("too_large")`. */
+export function digestOf(text: string): string {
+  const digest = deflateRawSync(text).toString("base64url");
+  if (digest.length <= digestLengthMax && Buffer.byteLength(text) <= textBytesMax) return digest;
+  throw new Fault(
+    "too_large",
+    "The packages and commands are too many for a file that runs once: deploy an app instead.",
+  );
+}
+
+/** The text that a digest stands for. Throws `Fault("invalid")` for one that `digestOf` has not made. */
+export function textOfDigest(digest: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(
+      inflateRawSync(Buffer.from(digest, "base64url"), { maxOutputLength: textBytesMax }),
+    );
+  } catch (error) {
+    const message = "imageDigest is none that …/base-image has answered: ask for one again, or leave it out.";
+    throw new Fault("invalid", message, { cause: error });
+  }
+}
+
+function parsed(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString());
+  } catch (error) {
+    throw new Fault("malformed", "The body is not JSON.", { cause: error });
+  }
+}
+
+function decoded(lines: readonly string[] | null | undefined): string[] {
+  return (lines ?? []).map((line) => Buffer.from(line, "base64").toString());
+}

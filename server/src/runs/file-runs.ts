@@ -1,0 +1,138 @@
+// Runs files once: each is a deployment of its files, whose build the run waits for, in one transaction. When the build has ended, the
+// run begins on its release or ends with it.
+import type { Permission } from "@slipway/contract/words.ts";
+import type { Checked, UploadDeployments } from "#apps/upload-deployments.ts";
+import type { Routes } from "#apps/routes.ts";
+import type { By } from "#audit/record.ts";
+import { Fault } from "#lib/fault.ts";
+import { newRunId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { digestOf, environmentText, textOfDigest } from "./file-environment.ts";
+import { fileRunBody, fileRunPath } from "./file-run-entry.ts";
+import * as store from "./file-run-store.ts";
+import type { Db } from "#store/database.ts";
+
+export type FileRunsOptions = {
+  readonly uploadDeployments: Pick<UploadDeployments, "check" | "start" | "requireForFiles">;
+  /** Of the data. */
+  readonly bodyBytesMax: number;
+};
+
+/** What a request says of the app that the file runs as; null: the default. */
+export type FileRunWish = {
+  readonly name: string;
+  readonly imageDigest: string | null;
+  readonly region: string | null;
+  readonly computeType: string | null;
+  readonly gpuCount: number | null;
+  readonly cpu: number | null;
+  readonly memoryGb: number | null;
+};
+
+type NewFileRun = {
+  readonly projectId: ProjectId;
+  /** Of `check`. */
+  readonly checked: Checked;
+  readonly filename: string;
+  readonly functionName: string | null;
+  /** The text of a JSON object. */
+  readonly data: string;
+  /** Those that were sent. */
+  readonly files: ReadonlySet<string>;
+  readonly clientAddress: string;
+  readonly by: By;
+  /** Throws unless the caller has the permission. */
+  readonly requires: (permission: Permission) => void;
+};
+
+/** The use cases. */
+export class FileRuns {
+  readonly dataBytesMax: number;
+  readonly #deployments: FileRunsOptions["uploadDeployments"];
+
+  constructor({ uploadDeployments, bodyBytesMax }: FileRunsOptions) {
+    this.dataBytesMax = bodyBytesMax;
+    this.#deployments = uploadDeployments;
+  }
+
+  /** Throws `Fault("invalid" | "conflict")` when files cannot run as the app of that name. */
+  async requireName(projectId: ProjectId, name: string): Promise<void> {
+    this.#deployments.check({ name });
+    await this.#deployments.requireForFiles(projectId, name);
+  }
+
+  /** The digest of a request in JSON. Throws `Fault("malformed" | "invalid" | "too_large")`. */
+  environment(name: string, body: Buffer): string {
+    const text = environmentText(body);
+    this.#deployments.check({ name, config_toml: text });
+    return digestOf(text);
+  }
+
+  /** Throws `Fault("invalid")`. */
+  check({ imageDigest, computeType, memoryGb, ...fields }: FileRunWish): Checked {
+    return this.#deployments.check({
+      ...fields,
+      compute: computeType === null ? null : [computeType],
+      ...{ memory: memoryGb, runtime: "cortex", replicaConcurrency: 1 },
+      config_toml: imageDigest === null ? null : textOfDigest(imageDigest),
+    });
+  }
+
+  /** The run waits for the files of the upload. Throws `Fault("invalid" | "malformed" | "forbidden" | "conflict" | "rate_limited")`. */
+  async start(given: NewFileRun): Promise<{ readonly runId: RunId; readonly uploadId: string }> {
+    const { files, functionName, data, clientAddress, ...deployment } = given;
+    const filename = fileOf(given.filename, files);
+    requireObject(data);
+    const runId = newRunId();
+    const run = { runId, path: fileRunPath, clientAddress, body: fileRunBody({ filename, functionName, data }) };
+    const { uploadId } = await this.#deployments.start({
+      ...deployment,
+      fileRun: {
+        async check(tx, appId) {
+          const earlier = await store.readUnfinishedFileRun(tx, appId);
+          if (earlier === undefined) return;
+          const how = "wait until it has ended, cancel it, or run the file under another name";
+          throw new Fault("conflict", `Run ${earlier} of another file has not ended yet: ${how}.`);
+        },
+        add: (tx, build) => store.addWaitingRun(tx, build, run),
+      },
+    });
+    return { runId, uploadId };
+  }
+}
+
+/** Clients may name the file as it is on their disk, while the tar begins at its folder. */
+function fileOf(filename: string, files: ReadonlySet<string>): string {
+  const path = filename.split("/").filter((part) => part !== "" && part !== ".");
+  const found = [path.join("/"), path.at(-1) ?? ""].find((one) => files.has(one));
+  if (found !== undefined) return found;
+  throw new Fault("invalid", `filename is ${JSON.stringify(filename)}, but the tar has no such file.`);
+}
+
+function requireObject(data: string): void {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch (error) {
+    throw new Fault("malformed", "data is not JSON.", { cause: error });
+  }
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  throw new Fault("invalid", "data must be a JSON object: its fields are the arguments of the function.");
+}
+
+/** One turn for runs whose builds have ended: each begins, or ends with the reason. Repeatable. */
+export async function settleBuiltRuns(db: Db, routes: Pick<Routes, "byAppId">): Promise<void> {
+  for (const run of await store.readBuiltRuns(db)) {
+    const { runId, appId, build, isWaiting, releaseId, liveReleaseId } = run;
+    if (build?.status !== "success") await store.failWaitingRun(db, runId, whyNotBuilt(build));
+    else if (releaseId === null || liveReleaseId !== releaseId) await store.failWaitingRun(db, runId, replacedText);
+    // Not before calls go to its release, also from this process.
+    else if (isWaiting && routes.byAppId(appId)?.live?.releaseId === releaseId) await store.releaseRun(db, run);
+  }
+}
+
+const replacedText = "Another release of the app took its place before the file ran.";
+
+function whyNotBuilt(build: store.WaitingRun["build"]): string {
+  if (build === null) return "The build of its files was removed.";
+  return `The build of its files ended as ${build.status}. ${build.reason ?? ""}`.trimEnd();
+}
