@@ -22,6 +22,7 @@ import { tokenRows } from "./audit-walk-tokens.ts";
 import type { Walk, WalkCall, WalkResource, WalkRows } from "./support/audit-walk.ts";
 import { insertReleases } from "./support/release-rows.ts";
 import { gitlabPush } from "./support/push-payloads.ts";
+import { tarOf } from "./support/raw-tar.ts";
 import { zipOf } from "./support/raw-zip.ts";
 import { insertDelivery } from "./support/webhook-rows.ts";
 
@@ -54,6 +55,16 @@ const refused = (call: WalkCall): NonNullable<WalkRows["deployPartnerApp"]> => (
   unrecorded: "it is always refused",
 });
 
+/** A route that answers and does nothing. */
+const unchanging = (call: WalkCall): NonNullable<WalkRows["createRunApp"]> => ({
+  succeed: () => call,
+  refuse: () => ({ ...call, caller: "inference", status: 403, unrecorded: "it changes nothing for anybody" }),
+  unrecorded: "it changes nothing",
+});
+
+const tar = tarOf({ "main.py": "" }).toString("latin1");
+const fileForm = `--walk\r\nContent-Disposition: form-data; name="file"; filename="walk.tar"\r\n\r\n${tar}\r\n--walk--\r\n`;
+
 const appsAndBuilds: WalkRows = {
   createGitApp: {
     succeed: () => ({ body: { name: "made-by-walk", gitRepo: "acme/shop" } }),
@@ -71,9 +82,15 @@ const appsAndBuilds: WalkRows = {
     },
   },
   deployPartnerApp: refused({ body: { name: "partner-by-walk", runtime: "deepgram" } }),
-  createRunApp: refused({ parts: { run_app: "run-by-walk" } }),
-  makeRunEnvironment: refused({ parts: { run_app: "run-by-walk" }, body: {} }),
-  runFile: refused({ parts: { run_app: "run-by-walk" }, body: "a tar" }),
+  createRunApp: unchanging({ parts: { run_app: "run-by-walk" } }),
+  makeRunEnvironment: unchanging({ parts: { run_app: "run-by-walk" }, body: {} }),
+  runFile: {
+    succeed: () => ({
+      ...{ parts: { run_app: "run-by-walk" }, query: "filename=main.py", body: fileForm },
+      headers: { "content-type": "multipart/form-data; boundary=walk" },
+    }),
+    resource: (_answer, _call, { projectId }) => ({ type: "app", id: `${projectId}-run-by-walk` }),
+  },
   putUpload: {
     async succeed(walk) {
       const { body } = await walk.call("deployUpload", { body: { name: "uploaded-by-walk" } });

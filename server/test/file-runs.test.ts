@@ -3,7 +3,11 @@
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, test, type TestContext } from "node:test";
+import { Readable } from "node:stream";
+import { describe, test } from "node:test";
+import { Fault } from "#lib/fault.ts";
+import { zipOfTar } from "#deploy/tar-files.ts";
+import { temporaryFolder } from "./support/folder.ts";
 import { startManagementApi, type Json } from "./support/management-api.ts";
 import { packageIndexAnswers } from "./support/package-index.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
@@ -11,12 +15,15 @@ import type { PlatformProcess } from "./support/platform-process.ts";
 import { PublishedClient, send, type Answered } from "./support/published-client.ts";
 import { rawTar, tarOf, type TarEntry } from "./support/raw-tar.ts";
 import { until } from "./support/until.ts";
-import { zipOf } from "./support/raw-zip.ts";
 
 type Sent = {
+  readonly contentType?: string;
+  /** How many bytes of the form are left out at its end. */
+  readonly cutBytes?: number;
   readonly name: string;
   readonly query?: Readonly<Record<string, string>>;
-  readonly tar: Buffer;
+  /** Null: the form has none. */
+  readonly tar: Buffer | null;
   readonly data?: string;
 };
 type Place = { readonly baseUrl: string; readonly projectId: string; readonly token: string };
@@ -25,24 +32,31 @@ type Place = { readonly baseUrl: string; readonly projectId: string; readonly to
 const usual = { region: "", computeType: "CPU", gpuCount: "0.0", cpu: "1.0", memoryGb: "1.0" };
 
 /** The form in the order of the client. */
-async function sendFile({ baseUrl, projectId, token }: Place, { name, query, tar, data }: Sent): Promise<Answered> {
+async function sendFile(
+  { baseUrl, projectId, token }: Place,
+  { name, query, tar, data, contentType, cutBytes = 0 }: Sent,
+): Promise<Answered> {
   const boundary = "b".repeat(60);
   const part = (head: string, content: Buffer): Buffer[] => [
     Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; ${head}\r\n\r\n`),
     content,
     Buffer.from("\r\n"),
   ];
-  const bytes = Buffer.concat([
+  const form = Buffer.concat([
     ...part('name="projectId"', Buffer.from(projectId)),
     ...(data === undefined
       ? []
       : part('name="data"; filename="data.json"\r\nContent-Type: application/json', Buffer.from(data))),
-    ...part(`name="file"; filename="${name}.tar"\r\nContent-Type: application/x-tar`, tar),
+    ...(tar === null ? [] : part(`name="file"; filename="${name}.tar"\r\nContent-Type: application/x-tar`, tar)),
     Buffer.from(`--${boundary}--\r\n`),
   ]);
+  const bytes = form.subarray(0, form.length - cutBytes);
   const asked = new URLSearchParams({ ...usual, appName: `${projectId}-${name}`, ...query });
   const path = `/v3/projects/${projectId}/apps/${projectId}-${name}/run?${asked.toString()}`;
-  const headers = { authorization: `Bearer ${token}`, "content-type": `multipart/form-data; boundary=${boundary}` };
+  const headers = {
+    authorization: `Bearer ${token}`,
+    "content-type": contentType ?? `multipart/form-data; boundary=${boundary}`,
+  };
   return await send("POST", `${baseUrl}${path}`, { bytes, headers });
 }
 
@@ -168,5 +182,111 @@ describe("a file that runs once", () => {
     await platform.restart();
     const { run, lines } = await ended(placeOf(platform), "lasting", body.runId);
     assert.deepEqual([run.status, lines], ["success", ["Hello Grace"]], JSON.stringify(run));
+  });
+});
+
+describe("what cannot run", () => {
+  const main = { name: "main.py", content: "print(1)" };
+  const evil = (entry: TarEntry): Buffer => rawTar([main, entry]);
+  const query = { filename: "main.py" };
+  const refused: Readonly<Record<string, readonly [Omit<Sent, "name">, number, RegExp]>> = {
+    "a symbolic link": [
+      { query, tar: evil({ name: "l", type: "2", linkName: "/etc/passwd" }) },
+      400,
+      /"l" .* is a link/,
+    ],
+    "a hard link": [{ query, tar: evil({ name: "l", type: "1", linkName: "main.py" }) }, 400, /"l" .* is a link/],
+    "a device": [{ query, tar: evil({ name: "d", type: "3" }) }, 400, /neither a file nor a folder/],
+    "a name outside": [{ query, tar: evil({ name: "a/../../x", content: "" }) }, 400, /name that cannot be stored/],
+    "an absolute name": [{ query, tar: evil({ name: "/etc/x", content: "" }) }, 400, /name that cannot be stored/],
+    "a backslash": [{ query, tar: evil({ name: "a\\b", content: "" }) }, 400, /name that cannot be stored/],
+    "a name twice": [{ query, tar: evil({ name: "./main.py", content: "" }) }, 400, /holds "\.\/main\.py" twice/],
+    "a size that is not there": [
+      { query, tar: evil({ name: "x", content: "1", size: 0o7777777777 }) },
+      400,
+      /cannot be read/,
+    ],
+    "no tar": [{ query, tar: Buffer.alloc(5000, "x") }, 400, /cannot be read/],
+    "an empty tar": [{ query, tar: rawTar([]) }, 400, /has no files/],
+    "a tar that is too large": [
+      { query, tar: evil({ name: "x", content: Buffer.alloc(1_100_000) }) },
+      413,
+      /larger than 1 MB/,
+    ],
+    "a form that breaks off": [{ query, tar: tarOf({ "main.py": "" }), cutBytes: 300 }, 400, /no complete multipart/],
+    "another content type": [{ query, tar: null, contentType: "application/json" }, 400, /must be multipart/],
+    "a form without a file": [{ query, tar: null, data: "{}" }, 400, /no part file/],
+    "data that is too large": [{ query, tar: evil(main), data: `"${"x".repeat(1_000_001)}"` }, 413, /data is larger/],
+    "data that is no JSON": [{ query, tar: tarOf({ "main.py": "" }), data: "{" }, 400, /data is not JSON/],
+    "data that is a list": [{ query, tar: tarOf({ "main.py": "" }), data: "[1]" }, 400, /data must be a JSON object/],
+    "a file that is not in the tar": [
+      { query: { filename: "x.py" }, tar: tarOf({ "main.py": "" }) },
+      400,
+      /"x\.py", but the tar/,
+    ],
+    "a file outside": [
+      { query: { filename: "../x.py" }, tar: tarOf({ "main.py": "" }) },
+      400,
+      /filename is "\.\.\/x\.py"/,
+    ],
+    "no file name": [{ tar: tarOf({ "main.py": "" }) }, 400, /filename is missing/],
+    "no function": [{ query: { ...query, functionName: "a-b" }, tar: evil(main) }, 400, /functionName is "a-b"/],
+    "a digest of nobody": [{ query: { ...query, imageDigest: "abc" }, tar: evil(main) }, 400, /imageDigest is none/],
+    "hardware of no machine": [{ query: { ...query, cpu: "9999" }, tar: evil(main) }, 400, /cpu is 9999/],
+  };
+
+  test("is refused with the reason, and leaves nothing behind", async (t) => {
+    const api = await startManagementApi(t);
+    for (const [what, [sent, status, message]] of Object.entries(refused)) {
+      const answer = await sendFile(api, { name: "refused", ...sent });
+      assert.equal(answer.status, status, `${what}: ${JSON.stringify(answer.body)}`);
+      assert.match(answer.body.message, message, what);
+    }
+    assert.deepEqual((await api.call("GET", `/v2/projects/${api.projectId}/apps`)).body, []);
+    assert.deepEqual(await readdir(join(api.uploadsDir, "staging")), []);
+  });
+
+  test("takes no place of an app that was deployed, while a deployment takes that of a file", async (t) => {
+    const api = await startManagementApi(t);
+    const apps = `/v2/projects/${api.projectId}/apps`;
+    const sent = { name: "mine", query, tar: tarOf({ "main.py": "" }) };
+    assert.equal((await sendFile(api, sent)).status, 200);
+    assert.equal((await api.call("POST", apps, { body: { name: "mine" } })).status, 201);
+    const begun = await api.call("POST", `/v3/projects/${api.projectId}/apps/mine/create-run-app?region=`);
+    for (const answer of [await sendFile(api, sent), begun]) {
+      assert.equal(answer.status, 409);
+      assert.match(answer.body.message, /^The app "mine" was deployed, and a file that runs would take its place/);
+    }
+  });
+
+  test("is a tar whose headers are longer than memory allows", async (t) => {
+    const tar = rawTar([{ name: "x", type: "x", content: Buffer.alloc(6_000_000), size: 900_000_000 }]);
+    const pieces = Array.from({ length: Math.ceil(tar.length / 65_536) }, (_, at) =>
+      tar.subarray(at * 65_536, (at + 1) * 65_536),
+    );
+    const zipPath = join(temporaryFolder(t, "tar"), "zip");
+    const given = { zipPath, bytesMax: 1e9, folder: "files", others: {}, signal: new AbortController().signal };
+    await assert.rejects(zipOfTar(Readable.from(pieces), given), (error) => {
+      assert.ok(error instanceof Fault);
+      assert.match(error.message, /without the content of a file/);
+      return true;
+    });
+  });
+
+  test("is an environment that says what is not understood", async (t) => {
+    const api = await startManagementApi(t);
+    const path = `/v3/projects/${api.projectId}/apps/made/base-image`;
+    const bodies: readonly [unknown, RegExp][] = [
+      [{ dependencies: { pip: { numpy: 1 } } }, /^dependencies\.pip\.numpy is not as it must be/],
+      [{ shellCommands: ["*"] }, /^shellCommands\.0 is not as it must be/],
+      [{ dependencies: { pip: { numpy: "1\n2" } } }, /dependencies\.pip in config_toml, package "numpy",/],
+      [{ baseImageURI: "not an image" }, /docker_base_image_url/],
+      [[], /^The body is not as it must be/],
+    ];
+    for (const [body, message] of bodies) {
+      const answer = await api.call("POST", path, { body });
+      assert.equal(answer.status, 400, JSON.stringify(answer.body));
+      assert.match(answer.body.message, message);
+    }
   });
 });

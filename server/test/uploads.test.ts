@@ -362,24 +362,3 @@ test("slow uploads of a project leave half of the places to others", async (t) =
   for (const one of bodies) one.destroy();
   await Promise.all(all);
 });
-
-test("who wants to run a file without a deployment is told what to do instead, whatever is sent", async (t) => {
-  const { api } = await stage(t, { withQueue: false });
-  const form = new FormData();
-  form.set("projectId", api.projectId);
-  form.set("data", new File(["{}"], "data.json", { type: "application/json" }));
-  form.set("file", new File([Buffer.alloc(1_000_000)], "files.tar", { type: "application/x-tar" }));
-  const bodies = { "create-run-app?region=": undefined, "base-image?region=": "{}", "run?filename=a.py&region=": form };
-  for (const [path, body] of Object.entries(bodies)) {
-    const answer = await fetch(`${api.baseUrl}/v3/projects/${api.projectId}/apps/${api.projectId}-new/${path}`, {
-      ...{ method: "POST", body: body ?? null },
-      headers: {
-        authorization: `Bearer ${api.token}`,
-        ...(body instanceof FormData ? {} : { "content-type": "application/json" }),
-      },
-    });
-    assert.equal(answer.status, 422, path);
-    assert.match(((await answer.json()) as Json).message, /is not part of this platform: deploy the file as main\.py/);
-  }
-  assert.deepEqual((await api.call("GET", `/v2/projects/${api.projectId}/apps`)).body, []);
-});

@@ -1,8 +1,7 @@
 // Reads the form of a file that runs once: `data`, which is small, and `file`, which is handed on as it arrives. Other parts are
 // skipped; all are bounded.
 import type { IncomingHttpHeaders } from "node:http";
-import type { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { addAbortSignal, type Readable } from "node:stream";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
 import { sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
@@ -12,8 +11,8 @@ type Form<Stored> = {
   readonly body: Readable;
   readonly dataBytesMax: number;
   readonly signal: AbortSignal;
-  /** Stores the file; must read it to its end, or reject. */
-  readonly take: (file: Readable) => Promise<Stored>;
+  /** Stores the file: reads it to its end, or rejects; also when the signal is aborted. */
+  readonly take: (file: Readable, signal: AbortSignal) => Promise<Stored>;
 };
 
 const limits = { fields: 4, files: 4, parts: 8, headerPairs: 50, fieldNameSize: 100 };
@@ -23,6 +22,7 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
   const { headers, body, dataBytesMax, signal, take } = form;
   const reader = readerOf(headers, dataBytesMax);
   const failed = new AbortController();
+  const ended = AbortSignal.any([signal, failed.signal]);
   let data: Promise<string> | null = null;
   let file: Promise<Stored> | null = null;
   const reading = <Result>(result: Promise<Result>): Promise<Result> => {
@@ -30,8 +30,10 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
     return result;
   };
   reader.on("file", (name, stream) => {
-    if (name === "data" && data === null) data = reading(textOf(stream, dataBytesMax));
-    else if (name === "file" && file === null) file = reading(take(stream));
+    // That of a form that breaks off, which the reader has too, may come when nobody reads the part any more.
+    stream.on("error", () => undefined);
+    if (name === "data" && data === null) data = reading(textOf(addAbortSignal(ended, stream), dataBytesMax));
+    else if (name === "file" && file === null) file = reading(take(stream, ended));
     else stream.resume();
   });
   reader.on("field", (name, value, _isNameCut, isCut) => {
@@ -39,17 +41,36 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
     data = reading(isCut ? Promise.reject(dataTooLarge(dataBytesMax)) : Promise.resolve(value));
   });
   try {
-    await pipeline(body, reader, { signal: AbortSignal.any([signal, failed.signal]) });
+    await piped(body, reader, ended);
   } catch (error) {
-    // The file ends with the form: what is stored of it goes first.
+    if (!ended.aborted) failed.abort(incomplete(error));
+    // What is stored of the file goes first.
     await Promise.allSettled([data, file]);
-    if (signal.aborted) throw signal.reason;
-    if (failed.signal.aborted) throw failed.signal.reason;
-    throw new Fault("malformed", "The body is no complete multipart/form-data.", { cause: error });
+    throw ended.reason;
   }
   if (file === null) throw new Fault("invalid", "The form has no part file, which must be a tar.");
   const [stored, text] = await Promise.all([file as Promise<Stored>, data as Promise<string> | null]);
   return { data: text ?? "{}", file: stored };
+}
+
+/** Unlike a pipeline, a failure leaves the request open for the answer; what still comes of its body is dropped. */
+async function piped(body: Readable, reader: BusboyInstance, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const stop = (): void => reject(signal.reason);
+  const gone = (): void => {
+    if (!body.readableEnded) reject(new Error("the client has gone"));
+  };
+  signal.addEventListener("abort", stop);
+  body.on("error", reject).on("close", gone);
+  reader.on("error", reject).on("finish", resolve);
+  body.pipe(reader);
+  try {
+    await promise;
+  } finally {
+    signal.removeEventListener("abort", stop);
+    body.unpipe(reader);
+    body.resume();
+  }
 }
 
 function readerOf(headers: IncomingHttpHeaders, dataBytesMax: number): BusboyInstance {
@@ -69,6 +90,10 @@ async function textOf(stream: Readable, bytesMax: number): Promise<string> {
     parts.push(part);
   }
   return Buffer.concat(parts).toString();
+}
+
+function incomplete(cause: unknown): Fault {
+  return new Fault("malformed", "The body is no complete multipart/form-data.", { cause });
 }
 
 function dataTooLarge(bytesMax: number): Fault {

@@ -47,12 +47,15 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
   limit.take(projectId);
   const slow = new AbortController();
   const cancel = clock.after(formMs, () => slow.abort(new Fault("invalid", "The form arrived too slowly.")));
-  const signal = AbortSignal.any([slow.signal, stopping]);
+  const stop = (): void => slow.abort(new Fault("unavailable", "The platform is stopping.", { retryAfterSeconds: 5 }));
+  stopping.addEventListener("abort", stop);
+  const { signal } = slow;
+  const length = Number(request.headers["content-length"] ?? 0);
   const others = { "main.py": fileRunEntry };
   try {
     const { data, file } = await readFileForm({
       ...{ headers: request.headers, body: streamOf(call), dataBytesMax: fileRuns.dataBytesMax, signal },
-      take: (tar) => uploads.stage({ tar, folder: fileRunFolder, others, signal }),
+      take: (tar, ended) => uploads.stage({ tar, length, folder: fileRunFolder, others, signal: ended }),
     });
     try {
       await call.admit();
@@ -68,6 +71,7 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
       await uploads.discard(file);
     }
   } finally {
+    stopping.removeEventListener("abort", stop);
     cancel();
   }
 }

@@ -48,6 +48,8 @@ export type StagedFiles = PackedFiles & { readonly zipPath: string };
 /** A tar as it arrives, and what its zip has beside it. */
 export type ArrivingTar = {
   readonly tar: Readable;
+  /** About how many bytes it has; 0: unknown. */
+  readonly length: number;
   readonly folder: string;
   readonly others: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
@@ -126,9 +128,9 @@ export class Uploads {
    * Stores the files of a tar as a zip, which `use` may make that of an upload. Throws `Fault("invalid" | "too_large" |
    * "unavailable")`.
    */
-  async stage({ tar, ...given }: ArrivingTar): Promise<StagedFiles> {
+  async stage({ tar, length, ...given }: ArrivingTar): Promise<StagedFiles> {
     const { uploadsDir, bytesMax } = this.#options;
-    this.#requireRoom({ from: 0, length: null, size: null });
+    this.#requireRoom({ from: 0, length: Math.min(length, bytesMax), size: null });
     const stagingDir = join(uploadsDir, stagingName);
     await mkdir(stagingDir, { recursive: true, mode: 0o700 });
     const zipPath = join(stagingDir, randomUUID());

@@ -69,9 +69,10 @@ async function redrive(tx: Tx, chosen: RawBuilder<unknown>): Promise<number> {
     ),
     made as (
       insert into runs (id, project_id, app_id, state, method, path, client_address, release_id, retries_max,
-                        webhook_endpoint, webhook_secret_sealed)
+                        webhook_endpoint, webhook_secret_sealed, build_id)
       select redriven_as, project_id, app_id, 'pending', method, path, client_address,
-             (select live_release_id from apps where apps.id = marked.app_id), retries_max, webhook_endpoint, sealed
+             (select live_release_id from apps where apps.id = marked.app_id), retries_max, webhook_endpoint, sealed,
+             build_id
         from marked
     ),
     moved as (update run_requests set run_id = marked.redriven_as from marked where run_requests.run_id = marked.id)

@@ -1,13 +1,14 @@
 // Queries of runs that wait for the build of their files. Until then they are due at no time, so that nothing claims them.
 import { sql } from "kysely";
 import type { BuildRef } from "#apps/build-receiver.ts";
-import type { AppId, BuildId, ReleaseId, RunId } from "#lib/ids.ts";
+import type { AppId, BuildId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
 import { changeOne, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** A run, its build and the app's live release. */
 export type WaitingRun = {
   readonly runId: RunId;
+  readonly projectId: ProjectId;
   readonly appId: AppId;
   /** Not due yet. */
   readonly isWaiting: boolean;
@@ -23,18 +24,33 @@ const batchMax = 500;
 export async function addWaitingRun(
   tx: Tx,
   { projectId, appId, buildId }: BuildRef,
-  run: { readonly runId: RunId; readonly path: string; readonly body: Buffer; readonly clientAddress: string },
+  run: {
+    readonly runId: RunId;
+    /** What lists show as the function. */
+    readonly shownPath: string;
+    readonly target: string;
+    readonly body: Buffer;
+    readonly clientAddress: string;
+  },
 ): Promise<void> {
-  const { runId, path, body, clientAddress } = run;
+  const { runId, shownPath, target, body, clientAddress } = run;
   await tx
     .insertInto("runs")
     .values({
-      ...{ id: runId, project_id: projectId, app_id: appId, build_id: buildId, state: "pending", method: "POST", path },
+      ...{
+        id: runId,
+        project_id: projectId,
+        app_id: appId,
+        build_id: buildId,
+        state: "pending",
+        method: "POST",
+        path: shownPath,
+      },
       ...{ client_address: clientAddress, retries_max: 0, due_at: sql<Date>`'infinity'` },
     })
     .execute();
-  const lines = "Content-Type: application/json\r\n";
-  await tx.insertInto("run_requests").values({ run_id: runId, target: path, lines, body }).execute();
+  const lines = "Host: localhost\r\nContent-Type: application/json\r\n";
+  await tx.insertInto("run_requests").values({ run_id: runId, target, lines, body }).execute();
 }
 
 /** A run of files of the app that has not ended, unless its files have not arrived. No locks. */
@@ -49,7 +65,7 @@ export async function readUnfinishedFileRun(tx: Tx, appId: AppId): Promise<RunId
 /** Runs whose builds have ended and that no replica has; those that still wait come first. No locks. */
 export async function readBuiltRuns(db: Db): Promise<WaitingRun[]> {
   const { rows } = await sql<WaitingRun>`
-    select runs.id as "runId", runs.app_id as "appId", runs.due_at = 'infinity' as "isWaiting",
+    select runs.id as "runId", runs.project_id as "projectId", runs.app_id as "appId", runs.due_at = 'infinity' as "isWaiting",
            case when builds.id is not null
              then json_build_object('id', builds.id, 'status', builds.status, 'reason', builds.reason) end as build,
            releases.id as "releaseId", apps.live_release_id as "liveReleaseId"

@@ -1,15 +1,17 @@
 // Runs files once: each is a deployment of its files, whose build the run waits for, in one transaction. When the build has ended, the
 // run begins on its release or ends with it.
+import { basename } from "node:path/posix";
 import type { Permission } from "@slipway/contract/words.ts";
 import type { Checked, UploadDeployments } from "#apps/upload-deployments.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { newRunId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { newRunId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { digestOf, environmentText, textOfDigest } from "./file-environment.ts";
 import { fileRunBody, fileRunPath } from "./file-run-entry.ts";
 import * as store from "./file-run-store.ts";
-import type { Db } from "#store/database.ts";
+import type { SchedulerParts } from "#scheduler/scheduler.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 export type FileRunsOptions = {
   readonly uploadDeployments: Pick<UploadDeployments, "check" | "start" | "requireForFiles">;
@@ -83,7 +85,9 @@ export class FileRuns {
     const filename = fileOf(given.filename, files);
     requireObject(data);
     const runId = newRunId();
-    const run = { runId, path: fileRunPath, clientAddress, body: fileRunBody({ filename, functionName, data }) };
+    const body = fileRunBody({ filename, functionName, data });
+    const shownPath = `/${functionName ?? basename(filename)}`;
+    const run = { runId, shownPath, target: fileRunPath, clientAddress, body };
     const { uploadId } = await this.#deployments.start({
       ...deployment,
       fileRun: {
@@ -119,16 +123,36 @@ function requireObject(data: string): void {
   throw new Fault("invalid", "data must be a JSON object: its fields are the arguments of the function.");
 }
 
+export type SettleParts = Pick<Foundation, "db" | "clock"> & {
+  readonly routes: Pick<Routes, "byAppId">;
+  /** Lines of apps. */
+  readonly lines: Pick<SchedulerParts["lines"], "append">;
+};
+
 /** One turn for runs whose builds have ended: each begins, or ends with the reason. Repeatable. */
-export async function settleBuiltRuns(db: Db, routes: Pick<Routes, "byAppId">): Promise<void> {
+export async function settleBuiltRuns({ db, routes, clock, lines }: SettleParts): Promise<void> {
   for (const run of await store.readBuiltRuns(db)) {
-    const { runId, appId, build, isWaiting, releaseId, liveReleaseId } = run;
-    if (build?.status !== "success") await store.failWaitingRun(db, runId, whyNotBuilt(build));
-    else if (releaseId === null || liveReleaseId !== releaseId) await store.failWaitingRun(db, runId, replacedText);
+    const { runId, projectId, appId, isWaiting, releaseId } = run;
+    const reason = whyNeverRun(run);
+    if (reason !== null) {
+      // Clients that follow the lines of the run show its reason nowhere else.
+      const line = { projectId, appId, replicaId: buildReplica, runId, at: clock.now(), stream: "stderr" } as const;
+      await lines.append([{ ...line, text: reason }]);
+      await store.failWaitingRun(db, runId, reason);
+    }
     // Not before calls go to its release, also from this process.
     else if (isWaiting && routes.byAppId(appId)?.live?.releaseId === releaseId) await store.releaseRun(db, run);
   }
 }
+
+/** Null: its release takes the calls. */
+function whyNeverRun({ build, releaseId, liveReleaseId }: store.WaitingRun): string | null {
+  if (build?.status !== "success") return whyNotBuilt(build);
+  return releaseId === null || liveReleaseId !== releaseId ? replacedText : null;
+}
+
+/** What the platform says of a build is the line of no replica. */
+const buildReplica = "build" as ReplicaId;
 
 const replacedText = "Another release of the app took its place before the file ran.";
 

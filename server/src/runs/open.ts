@@ -15,7 +15,7 @@ import { callRecordWriter } from "./call-record-store.ts";
 import { CallRecords, type CallRecordsOptions } from "./call-records.ts";
 import { runRetention } from "./run-retention.ts";
 import type { RunStep } from "./run-steps.ts";
-import { FileRuns, settleBuiltRuns, type FileRunsOptions } from "./file-runs.ts";
+import { FileRuns, settleBuiltRuns, type FileRunsOptions, type SettleParts } from "./file-runs.ts";
 import { RunUseCases } from "./run-use-cases.ts";
 import { Runs } from "./runs.ts";
 
@@ -29,6 +29,7 @@ export type RunSettings = {
 };
 
 type Parts = Foundation & {
+  readonly lines: SettleParts["lines"];
   readonly proxy: Proxy;
   readonly routes: Routes;
   readonly webhooks: Webhooks;
@@ -96,7 +97,7 @@ export function openRuns(settings: RunSettings, parts: Parts) {
   startRetention({ name: "run retention", steps, clock, log, lifecycle });
   const built = new Loop({
     ...{ name: "runs of builds", intervalMs: builtEveryMs, clock, log },
-    turn: () => settleBuiltRuns(db, routes),
+    turn: () => settleBuiltRuns({ db, clock, routes, lines: parts.lines }),
     listen: (nudge) => notifications.listen("builds", nudge),
   });
   lifecycle.onClose("runs of builds", () => built.stop());
