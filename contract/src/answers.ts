@@ -2,7 +2,7 @@
 // them. Times are RFC 3339 in UTC, never "". `nextPageToken` is absent on the last page.
 import { z } from "zod";
 import { settingOrigins } from "./app-settings.ts";
-import { buildCauses, buildStates, deliveryStates, releaseStates, runStates } from "./words.ts";
+import { buildCauses, buildStates, deliveryStates, releaseStates, shownRunStates } from "./words.ts";
 
 const time = z.iso.datetime();
 const buildStatus = z.enum(buildStates);
@@ -229,8 +229,7 @@ export const containerList = z.array(
   }),
 );
 
-/** `failed`: any end without success of a run of a file; clients wait for that word. */
-const runStatus = z.enum([...runStates, "failed"]);
+const runStatus = z.enum(shownRunStates);
 
 /**
  * An async run, or a plain call that has ended. The fields up to `totalResponseTimeMs` are those that existing clients read;

@@ -168,6 +168,9 @@ export type FinalState = (typeof finalStates)[number];
 export const runStates = ["pending", "queued", "running", ...finalStates] as const;
 export type RunState = (typeof runStates)[number];
 
+/** With the word for any end without success of a run of a file, which clients wait for. */
+export const shownRunStates = [...runStates, "failed"] as const;
+
 /** States of a delivery to a webhook. */
 export const deliveryStates = ["pending", "delivered", "failed"] as const;
 export type DeliveryState = (typeof deliveryStates)[number];

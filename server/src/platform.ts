@@ -119,10 +119,9 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
   const hardware: ApiParts["hardware"] = () => hardwareOf(driver.placement.pools, billing.priceOf);
   const uploads = await openUploads(settings, { ...foundation, disk });
-  const fileRuns = openFileRuns(settings, useCases);
   const port = await openApi(config, {
-    ...{ ...apiParts, uploads, fileRuns, ...volumes, ...calls, health, hardware, reached, lifecycle, log },
-    runs: calls.runUseCases,
+    ...{ ...apiParts, uploads, ...volumes, ...calls, health, hardware, reached, lifecycle, log },
+    ...{ runs: calls.runUseCases, fileRuns: openFileRuns(settings, useCases) },
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,
   });

@@ -23,8 +23,7 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
   const reader = readerOf(headers, dataBytesMax);
   const failed = new AbortController();
   const ended = AbortSignal.any([signal, failed.signal]);
-  let data: Promise<string> | null = null;
-  let file: Promise<Stored> | null = null;
+  const parts: { data: Promise<string> | null; file: Promise<Stored> | null } = { data: null, file: null };
   const reading = <Result>(result: Promise<Result>): Promise<Result> => {
     result.catch((error: unknown) => failed.abort(error));
     return result;
@@ -32,25 +31,26 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
   reader.on("file", (name, stream) => {
     // That of a form that breaks off, which the reader has too, may come when nobody reads the part any more.
     stream.on("error", () => undefined);
-    if (name === "data" && data === null) data = reading(textOf(addAbortSignal(ended, stream), dataBytesMax));
-    else if (name === "file" && file === null) file = reading(take(stream, ended));
+    if (name === "data" && parts.data === null)
+      parts.data = reading(textOf(addAbortSignal(ended, stream), dataBytesMax));
+    else if (name === "file" && parts.file === null) parts.file = reading(take(stream, ended));
     else stream.resume();
   });
   reader.on("field", (name, value, _isNameCut, isCut) => {
-    if (name !== "data" || data !== null) return;
-    data = reading(isCut ? Promise.reject(dataTooLarge(dataBytesMax)) : Promise.resolve(value));
+    if (name !== "data" || parts.data !== null) return;
+    parts.data = reading(isCut ? Promise.reject(dataTooLarge(dataBytesMax)) : Promise.resolve(value));
   });
   try {
     await piped(body, reader, ended);
   } catch (error) {
     if (!ended.aborted) failed.abort(incomplete(error));
     // What is stored of the file goes first.
-    await Promise.allSettled([data, file]);
+    await Promise.allSettled([parts.data, parts.file]);
     throw ended.reason;
   }
-  if (file === null) throw new Fault("invalid", "The form has no part file, which must be a tar.");
-  const [stored, text] = await Promise.all([file as Promise<Stored>, data as Promise<string> | null]);
-  return { data: text ?? "{}", file: stored };
+  if (parts.file === null) throw new Fault("invalid", "The form has no part file, which must be a tar.");
+  const [file, data] = await Promise.all([parts.file, parts.data ?? Promise.resolve("{}")]);
+  return { data, file };
 }
 
 /** Unlike a pipeline, a failure leaves the request open for the answer; what still comes of its body is dropped. */

@@ -23,10 +23,10 @@ import { readUploadRequest } from "./upload-request.ts";
 export type StartedUpload = CreatedApp & { readonly uploadId: string; readonly key: Secret };
 
 /** A deployment whose fields are allowed. */
-export type Checked = { readonly request: CreateRequest; readonly name: string };
+export type CheckedUpload = { readonly request: CreateRequest; readonly name: string };
 type Deployment = {
   readonly projectId: ProjectId;
-  readonly checked: Checked;
+  readonly checked: CheckedUpload;
   readonly by: By;
   /** Throws unless the caller has the permission. */
   readonly requires: (permission: Permission) => void;
@@ -50,7 +50,7 @@ export class UploadDeployments {
   }
 
   /** Throws `Fault("malformed" | "invalid" | "not_usable")`. */
-  check(body: unknown): Checked {
+  check(body: unknown): CheckedUpload {
     const request = readUploadRequest(body);
     const { providers, whyNever } = this.#options;
     const resolved = resolveSettings({ body: request.fields, configToml: request.configToml, providers });

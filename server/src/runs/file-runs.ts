@@ -2,7 +2,7 @@
 // run begins on its release or ends with it.
 import { basename } from "node:path/posix";
 import type { Permission } from "@slipway/contract/words.ts";
-import type { Checked, UploadDeployments } from "#apps/upload-deployments.ts";
+import type { CheckedUpload, UploadDeployments } from "#apps/upload-deployments.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
@@ -33,7 +33,7 @@ export type FileRunWish = {
 type NewFileRun = {
   readonly projectId: ProjectId;
   /** Of `check`. */
-  readonly checked: Checked;
+  readonly checked: CheckedUpload;
   readonly filename: string;
   readonly functionName: string | null;
   /** The text of a JSON object. */
@@ -70,7 +70,7 @@ export class FileRuns {
   }
 
   /** Throws `Fault("invalid")`. */
-  check({ imageDigest, computeType, memoryGb, ...fields }: FileRunWish): Checked {
+  check({ imageDigest, computeType, memoryGb, ...fields }: FileRunWish): CheckedUpload {
     return this.#deployments.check({
       ...fields,
       compute: computeType === null ? null : [computeType],
