@@ -131,6 +131,7 @@ const resourceTypes: Readonly<Record<string, string>> = {
   secret_id: "webhook_secret",
   code: "coupon",
   host: "git_credential",
+  run_app: "app",
   api_key_id: "inference",
   token_id: "operator",
   key_id: "signing_key",

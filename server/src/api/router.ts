@@ -217,6 +217,7 @@ const resourceParts = [
   ["signing_key", "key_id"],
   ["invitation", "invitation_id"],
   ["app", "app_id"],
+  ["app", "run_app"],
   ["volume", "volume_id"],
   ["git_credential", "host"],
   ["project", "project_id"],
