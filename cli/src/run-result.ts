@@ -1,6 +1,5 @@
 // Shared by `slipway call --async --wait` and `slipway runs`: waits for the end of a run, and prints its result.
 import { answerOf } from "@slipway/client/client.ts";
-import { finalStates } from "@slipway/contract/words.ts";
 import { projectPath } from "./connection.ts";
 import { secondsOf } from "./life.ts";
 import { Refused } from "./refused.ts";
@@ -21,10 +20,9 @@ export async function runOf({ api, path }: At, runId: string) {
 export async function waitForRun(at: At, runId: string) {
   const timeout = at.given.text("timeout") ?? waitDefault;
   const endMs = performance.now() + secondsOf(timeout, "--timeout") * 1000;
-  const finals: readonly string[] = finalStates;
   for (let waitMs = lookMs.first; ; waitMs = Math.min(waitMs * lookMs.factor, lookMs.max)) {
     const run = await runOf(at, runId);
-    if (finals.includes(run.status)) return run;
+    if (run.endedAt !== null) return run;
     if (performance.now() + waitMs > endMs) {
       const later = `slipway runs result ${at.path.app_id} ${runId}`;
       throw new Refused(`Run ${runId} has not ended within ${timeout}; it goes on. To see its result later: ${later}`);
