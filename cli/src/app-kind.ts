@@ -16,8 +16,10 @@ export type AppKind =
 /** What `init` writes down. */
 export type FoundApp = {
   readonly kind: AppKind;
-  /** Of `pyproject.toml`, such as `httpx>=0.27`; the platform reads requirements.txt itself. */
+  /** Of `pyproject.toml`, such as `httpx>=0.27`. */
   readonly packages: readonly string[];
+  /** The platform reads it itself, where the settings list no packages. */
+  readonly hasRequirements: boolean;
 };
 
 const frameworks: readonly { readonly name: string; readonly kind: "asgi" | "wsgi" }[] = [
@@ -38,8 +40,8 @@ const portByDefault = 8000;
 
 /** Reads, but runs nothing of the folder. */
 export function findApp(folder: string): FoundApp {
-  const packages = existsSync(join(folder, "requirements.txt")) ? [] : packagesOf(folder);
-  return { kind: kindOf(folder), packages };
+  const hasRequirements = existsSync(join(folder, "requirements.txt"));
+  return { kind: kindOf(folder), packages: hasRequirements ? [] : packagesOf(folder), hasRequirements };
 }
 
 function kindOf(folder: string): AppKind {

@@ -2,14 +2,22 @@
 import type { AppKind, FoundApp } from "./app-kind.ts";
 
 /** The settings file of an app. `pythonVersion`: such as `3.12`; null: the platform's default. */
-export function tomlFor(name: string, { kind, packages }: FoundApp, pythonVersion: string | null): string {
-  const extra = kind.kind === "wsgi" ? ["gunicorn"] : [];
+export function tomlFor(name: string, found: FoundApp, pythonVersion: string | null): string {
+  const { kind } = found;
   return [
     head(name, kind, pythonVersion),
     scaling,
     ...(kind.kind === "cortex" ? [] : [customRuntime(kind)]),
-    dependencies([...packages, ...extra.filter((one) => !packages.some((other) => other.startsWith(one)))]),
+    dependencies([...found.packages, ...unlisted(found)]),
   ].join("\n");
+}
+
+/** What the app needs and lists nowhere. Packages in the TOML file would keep the platform from reading requirements.txt. */
+function unlisted({ kind, packages, hasRequirements }: FoundApp): readonly string[] {
+  if (hasRequirements || kind.kind === "cortex" || kind.kind === "dockerfile") return [];
+  const framework = packages.length === 0 ? [kind.framework.toLowerCase()] : [];
+  const needed = [...framework, kind.kind === "asgi" ? "uvicorn" : "gunicorn"];
+  return needed.filter((one) => !packages.some((other) => other.toLowerCase().startsWith(one)));
 }
 
 function head(name: string, kind: AppKind, pythonVersion: string | null): string {

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { join } from "node:path";
-import { fileRequirements, pipRequirements } from "@slipway/server/src/deploy/requirements.ts";
+import { fileRequirements, pipRequirements, unlistedServer } from "@slipway/server/src/deploy/requirements.ts";
 import { tableOf, type AppFolder } from "./app-folder.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
@@ -71,8 +71,9 @@ function packagesOf({ settings, path, custom, toml }: AppFolder): readonly strin
         ? { ok: true as const, value: [] }
         : fileRequirements(file, readText);
   if (!listed.ok) throw new Refused(`${toml?.file ?? "requirements.txt"}: ${listed.reason}`);
-  const servers = ["uvicorn"].filter((one) => custom !== null && custom.entrypoint[0] === one);
-  return [...listed.value, ...servers.filter((one) => !listed.value.some((line) => line.startsWith(one)))];
+  const entrypoint = custom?.entrypoint ?? [];
+  const server = typeof entrypoint === "string" ? null : unlistedServer(entrypoint, listed.value);
+  return server === null ? listed.value : [...listed.value, server];
 }
 
 type FoundPython = { readonly program: string; readonly version: string };

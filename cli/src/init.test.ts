@@ -68,6 +68,14 @@ test("apps with a server of their own are found, with what starts them", (t) => 
   assert.equal(functions.values["runtime"], undefined);
 });
 
+test("packages that an app lists nowhere are written down, but not beside a requirements.txt, which would not count", (t) => {
+  const flask = { "app.py": "app = Flask(__name__)\n" };
+  assert.deepEqual(Object.keys(init(folderWith(t, flask)).packages), ["flask", "gunicorn"]);
+  assert.deepEqual(init(folderWith(t, { ...flask, "requirements.txt": "flask\n" })).packages, {});
+  const fast = init(folderWith(t, { "main.py": "app = FastAPI()\n" }));
+  assert.deepEqual(Object.keys(fast.packages), ["fastapi", "uvicorn"]);
+});
+
 test("packages of a pyproject.toml are taken, but not beside a requirements.txt", (t) => {
   const pyproject = `[project]
 dependencies = ["httpx >=0.27,<1", "uvicorn[standard]", "numpy", "x @ https://example.org/x.whl", "y; python_version < '3.9'"]

@@ -75,6 +75,7 @@ test("packages come from the table, else the named file, else requirements.txt",
   const table = '[cerebrium.dependencies.pip]\ninline = "1"\n';
   const path = '[cerebrium.dependencies.paths]\npip = "deps.txt"\n';
   assert.deepEqual(planned({ files, toml: table }).plan.requirements, ["inline==1"]);
+  assert.match(planned({ files, toml: table }).notes.join(), /those in requirements\.txt are not installed/);
   assert.deepEqual(planned({ files, toml: path }).plan.requirements, ["named"]);
   const usual = planned({ files });
   assert.deepEqual(usual.plan.requirements, ["usual"]);
@@ -92,6 +93,18 @@ test("an entrypoint of uvicorn gets uvicorn, unless the app lists it in whatever
   const toml = '[cerebrium.dependencies.pip]\n"Uvicorn[standard]" = "latest"\n';
   assert.deepEqual(planned({ body: uvicorn, toml }).plan.requirements, ["Uvicorn[standard]"]);
   assert.deepEqual(planned({ body: { ...uvicorn, entrypoint: ["python", "main.py"] } }).plan.requirements, []);
+});
+
+test("an entrypoint of gunicorn gets gunicorn beside the app's packages, but not where a base image has all of them", () => {
+  const body = { runtime: "custom", entrypoint: ["gunicorn", "app:app"] };
+  assert.deepEqual(planned({ body, files: { "requirements.txt": "flask\n" } }).plan.requirements, [
+    "flask",
+    "gunicorn",
+  ]);
+  assert.deepEqual(planned({ body, files: { "requirements.txt": "Gunicorn>=20\n" } }).plan.requirements, [
+    "Gunicorn>=20",
+  ]);
+  assert.deepEqual(planned({ body }).plan.requirements, []);
 });
 
 test("blank commands are none", () => {

@@ -15,7 +15,7 @@ import {
   fileRequirements,
   listedPackages,
   pipRequirements,
-  requirementName,
+  unlistedServer,
   type ReadText,
 } from "./requirements.ts";
 
@@ -96,9 +96,13 @@ function checkEntry(settings: AppSettings, readText: ReadText): string | null {
 /** Inline packages first, then the file named in the settings, then the default file. */
 function pipLines(settings: AppSettings, readText: ReadText, notes: string[]): Checked<string[]> {
   const { pip, paths } = settings.dependencies;
-  if (Object.keys(pip).length > 0) return pipRequirements(pip);
+  const hasUsualFile = readText(usualRequirementsFile) !== null;
+  if (Object.keys(pip).length > 0) {
+    if (hasUsualFile) notes.push(`The settings list packages: those in ${usualRequirementsFile} are not installed.`);
+    return pipRequirements(pip);
+  }
   if (paths.pip !== undefined) return fileRequirements(paths.pip, readText);
-  if (readText(usualRequirementsFile) === null) return { ok: true, value: [] };
+  if (!hasUsualFile) return { ok: true, value: [] };
   notes.push(`The settings list no packages: those in ${usualRequirementsFile} are installed.`);
   return fileRequirements(usualRequirementsFile, readText);
 }
@@ -114,16 +118,11 @@ function packageList(settings: AppSettings, kind: "apt" | "conda", readText: Rea
   return { ok: false, reason: `dependencies.paths.${kind} names ${path}, but that is not in the app's folder.` };
 }
 
-/** A custom app may start with uvicorn without listing it. */
 function withServer(settings: AppSettings, lines: readonly string[], notes: string[]): readonly string[] {
-  const [program = "", ...rest] = settings.entrypoint;
-  const isServer =
-    posix.basename(program) === "uvicorn" ||
-    (/^python[0-9.]*$/.test(posix.basename(program)) && rest[0] === "-m" && rest[1] === "uvicorn");
-  if (settings.runtime !== "custom" || !isServer || lines.some((line) => requirementName(line) === "uvicorn"))
-    return lines;
-  notes.push("The entrypoint starts uvicorn, which is not in the app's packages: it is installed too.");
-  return [...lines, "uvicorn"];
+  const server = settings.runtime === "custom" ? unlistedServer(settings.entrypoint, lines) : null;
+  if (server === null) return lines;
+  notes.push(`The entrypoint starts ${server}, which is not in the app's packages: it is installed too.`);
+  return [...lines, server];
 }
 
 export type Fingerprint = {

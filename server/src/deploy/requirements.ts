@@ -139,3 +139,15 @@ function refused(name: string, version: string, allowed: string): Checked<string
   const given = `${JSON.stringify(name)} = ${JSON.stringify(version)}`;
   return { ok: false, reason: `dependencies.pip has ${given}, but pip needs ${allowed}.` };
 }
+
+/**
+ * A custom app may start with uvicorn without listing it, or with gunicorn beside the packages that it lists; without any, its
+ * base image has them. Null: nothing is to be added to `lines`.
+ */
+export function unlistedServer(entrypoint: readonly string[], lines: readonly string[]): string | null {
+  const [program = "", ...rest] = entrypoint;
+  const name = posix.basename(program);
+  const server = /^python[0-9.]*$/.test(name) && rest[0] === "-m" ? rest[1] : name;
+  const isAdded = server === "uvicorn" || (server === "gunicorn" && lines.length > 0);
+  return server === undefined || !isAdded || lines.some((line) => requirementName(line) === server) ? null : server;
+}
