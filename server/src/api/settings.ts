@@ -55,7 +55,7 @@ function changeText({ need, changed, isServed, build }: ChangedApp, isDryRun: bo
   const what = `${changed.join(", ")} ${isDryRun ? "would be" : changed.length === 1 ? "is" : "are"} changed`;
   if (need === "live" && !isServed)
     return `${what}; that starts nothing, and counts once a build of the app has succeeded.`;
-  if (need === "live") return `${what}; that is in effect within a second, and starts nothing.`;
+  if (need === "live") return `${what}; that is in effect within a second, without a build or a restart.`;
   if (need === "build") {
     const which = build === null ? "this would start a build" : `build ${build.number} was started`;
     return `${what}; ${which}, which brings it when it is done.`;
