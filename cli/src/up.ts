@@ -57,7 +57,7 @@ export const up = command({
 async function start(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
   setUp(checkout);
   const beganMs = performance.now();
-  await startPlatform(checkout, machine);
+  if (!(await startPlatform(checkout, machine))) return await othersReadiness(checkout, machine);
   const bootstrap = readBootstrap(checkout);
   if (bootstrap === null) throw new Refused(`${bootstrapFile(checkout)} is missing, which the platform had written.`);
   const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
@@ -65,8 +65,31 @@ async function start(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
   return bootstrap;
 }
 
+/** Of a platform that was starting already, such as after Ctrl-C. */
+async function othersReadiness(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
+  const progress = new Progress(machine);
+  const beganMs = performance.now();
+  try {
+    for (;;) {
+      const bootstrap = await running(checkout, machine, () => progress.clear());
+      if (bootstrap !== null) return bootstrap;
+      const elapsedMs = performance.now() - beganMs;
+      if (elapsedMs > readyMs)
+        throw new Refused(`Another platform uses ${checkout.dataDir}, but does not answer. To stop it: slipway down`);
+      progress.show(`Waiting for the platform that is starting … ${Math.floor(elapsedMs / 1000)} s`);
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+    }
+  } finally {
+    progress.clear();
+  }
+}
+
 /** What runs on this data folder; null when nothing answers. */
-async function running(checkout: Checkout, machine: Machine): Promise<Bootstrap | null> {
+async function running(
+  checkout: Checkout,
+  machine: Machine,
+  onFound: () => void = () => undefined,
+): Promise<Bootstrap | null> {
   const bootstrap = readBootstrap(checkout);
   if (bootstrap === null) return null;
   try {
@@ -75,6 +98,7 @@ async function running(checkout: Checkout, machine: Machine): Promise<Bootstrap 
     if (!(error instanceof Refused)) throw error;
     if (!(error instanceof ApiRefused) || error.status !== 401) return null;
   }
+  onFound();
   machine.tell(`The platform runs already at ${bootstrap.baseUrl}.`);
   return bootstrap;
 }
@@ -95,8 +119,8 @@ function setUp({ root }: Checkout): void {
   if (status !== 0) throw new Refused("The platform could not be set up; see above.");
 }
 
-/** Resolves when it says that it is ready. */
-async function startPlatform(checkout: Checkout, machine: Machine): Promise<void> {
+/** Resolves when it says that it is ready; with false when another platform has the data folder. */
+async function startPlatform(checkout: Checkout, machine: Machine): Promise<boolean> {
   const { root, dataDir, node } = checkout;
   const logFile = logFileOf(checkout);
   const log = openLog(dataDir, logFile);
@@ -109,12 +133,26 @@ async function startPlatform(checkout: Checkout, machine: Machine): Promise<void
   closeSync(log);
   buildDashboard(checkout, child);
   const progress = new Progress(machine);
+  const onInterrupt = (): void => {
+    progress.clear();
+    machine.tell(
+      `The platform goes on starting. To wait for it: slipway up. To stop it: slipway down. Its log: ${logFile}`,
+    );
+  };
+  // Before the listener that ends this process.
+  process.prependListener("SIGINT", onInterrupt);
   try {
-    await readiness(child, { logFile, progress });
+    if (!(await readiness(child, { logFile, progress }))) {
+      // The other one still writes there.
+      if (existsSync(`${logFile}.1`)) renameSync(`${logFile}.1`, logFile);
+      return false;
+    }
   } finally {
+    process.off("SIGINT", onInterrupt);
     progress.clear();
   }
   child.unref();
+  return true;
 }
 
 /** As `npm start` does: beside the platform, and no longer than it. The dashboard itself says when that fails. */
@@ -141,15 +179,16 @@ function openLog(dataDir: string, logFile: string): number {
 async function readiness(
   child: ChildProcess,
   { logFile, progress }: { readonly logFile: string; readonly progress: Progress },
-): Promise<void> {
+): Promise<boolean> {
   let failure: Error | null = null;
   child.on("error", (error) => (failure = error));
   const beganMs = performance.now();
   for (;;) {
     const printed = readFileSync(logFile, "utf8");
-    if (/^slipway ready /m.test(printed)) return;
+    if (/^slipway ready /m.test(printed)) return true;
     const elapsedMs = performance.now() - beganMs;
     if (failure !== null || child.exitCode !== null || child.signalCode !== null) {
+      if (/ is already using the data folder /.test(printed)) return false;
       const last = printed.trimEnd().split("\n").slice(-shownLines).join("\n");
       throw new Refused(`${last}\n\nThe platform did not start; see above. To check this machine: slipway doctor`, {
         cause: failure,

@@ -1,11 +1,12 @@
 // `slipway up` and `down` on a data folder of their own, and a stored token of a service account: after `up`, commands work
 // without a sign-in.
 import assert from "node:assert/strict";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
 import { commandsAt } from "./support/slipway-command.ts";
+import { until } from "./support/until.ts";
 
 test("up starts a platform and signs in, says so the second time, and down ends it", async (t) => {
   const dataDir = temporaryFolder(t, "data");
@@ -46,6 +47,27 @@ test("up starts a platform and signs in, says so the second time, and down ends 
   assert.match(ended.stdout, /^The platform \(process \d+\) has stopped\.\n/);
   assert.match((await slipway(["down"]).ended).stdout, /^Nothing of the data folder .* was running\.\n/);
   assert.match((await slipway(["apps"]).ended).stderr, /cannot be reached \(ECONNREFUSED\)/);
+});
+
+test("up that is interrupted says that the platform goes on, and the next one waits for it", async (t) => {
+  const dataDir = temporaryFolder(t, "data");
+  const env = { SLIPWAY_DATA_DIR: dataDir, SLIPWAY_PORT: "0", SLIPWAY_DRIVER: "process", SLIPWAY_TOKEN: "" };
+  const slipway = commandsAt(t, { env });
+  t.after(() => slipway(["down"]).ended);
+  const first = slipway(["up"]);
+  await until("the platform has its data folder", () => existsSync(join(dataDir, "slipway.lock")));
+  first.interrupt();
+  const interrupted = await first.ended;
+  assert.equal(interrupted.code, 130);
+  assert.match(
+    interrupted.stderr,
+    /^The platform goes on starting\. To wait for it: slipway up\. To stop it: slipway down\./,
+  );
+  const second = await slipway(["up"]).ended;
+  assert.deepEqual([second.code, second.stdout], [0, ""], second.stderr);
+  assert.match(second.stderr, /^The platform runs already at /);
+  assert.match(readFileSync(join(dataDir, "platform.log"), "utf8"), /^slipway ready /m);
+  assert.equal((await slipway(["down"]).ended).code, 0);
 });
 
 test("up shows why a platform does not start", async (t) => {
