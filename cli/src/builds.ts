@@ -99,7 +99,10 @@ export const builds = {
     of: "app",
     operands: [buildOperand],
     change: async (at) => await answerOf(at.api.DELETE(`${route}/{build_id}`, { params: { path: await pathOf(at) } })),
-    said: ({ number, status }) => `Build ${number} is now in state ${status}.`,
+    said: ({ number, status }) =>
+      status === "cancelled"
+        ? `Build ${number} is cancelled.`
+        : `Build ${number} is being cancelled; it was in state ${status}.`,
   }),
 };
 

@@ -29,7 +29,9 @@ export function slipwayCall(app: string, { endpoint, values }: CallExample): str
   const words = Object.entries(values).map(([name, value]) =>
     quoted(`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`),
   );
-  return ["slipway call", `${app}/${endpoint}`, ...words].join(" ");
+  // A page is read; calls of functions are posted.
+  const method = endpoint === "" ? ["--method GET"] : [];
+  return ["slipway call", `${app}/${endpoint}`, ...words, ...method].join(" ");
 }
 
 /** The same with curl; `url` is the app's. `token`: where it comes from, such as `$SLIPWAY_TOKEN`; null: none is needed. */

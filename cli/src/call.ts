@@ -45,6 +45,7 @@ and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY
   async run(at) {
     const { given, machine } = at;
     if (given.has("wait") && !given.has("async")) throw misuse("--wait is only for calls with --async.");
+    if (given.has("timeout") && !given.has("wait")) throw misuse("--timeout is only for calls with --async --wait.");
     if (given.has("stream") && given.has("async")) throw misuse("Use either --stream or --async, not both.");
     const startMs = performance.now();
     const { response, runId } = await send(at);

@@ -246,7 +246,8 @@ class Deployment {
     if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
     if (!isLive) {
       machine.tell(`\n${name} was not deployed (${status})${reason === null ? "." : `: ${plain(reason)}`}`);
-      machine.tell(adviceFor(status, name));
+      const isServed = ((await this.#existing())?.liveRelease ?? null) !== null;
+      machine.tell(`${adviceFor(status)}${isServed ? `\nWhat ran before of ${name} still runs.` : ""}`);
       return 1;
     }
     if (given.has("json")) return 0;
@@ -282,7 +283,7 @@ function tooLarge(error: UploadRefused, files: readonly ChosenFile[]): Refused {
   return new Refused(`${error.message}\nThe largest files: ${names}.\n${how}`, { cause: error });
 }
 
-function adviceFor(status: string, name: string): string {
+function adviceFor(status: string): string {
   const again = "then deploy again: slipway deploy";
   if (status === "cancelled") return "The build was cancelled. To deploy again: slipway deploy";
   if (status === "init_timeout") {
@@ -291,5 +292,5 @@ function adviceFor(status: string, name: string): string {
   if (status === "init_failure") {
     return `The files were built, but the app did not start; its output is above. Run it here with slipway dev, ${again}`;
   }
-  return `The log above has the cause. Correct it, ${again}\nWhat ran before of ${name} still runs.`;
+  return `The log above has the cause. Correct it, ${again}`;
 }

@@ -92,13 +92,15 @@ class DevSession {
       if (!(error instanceof Refused)) throw error;
       machine.tell(`${error.message}\nWaiting for a change …`);
     }
+    let isEnding = false;
     // What it printed before says why.
     void app
       ?.ended()
-      .then((why) => signal.aborted || machine.tell(`The app has ended: ${why}. Waiting for a change …`));
+      .then((why) => isEnding || signal.aborted || machine.tell(`The app has ended: ${why}. Waiting for a change …`));
     try {
       await watch.changed(signal);
     } finally {
+      isEnding = true;
       await app?.end();
     }
   }

@@ -1,5 +1,6 @@
 // Finds and runs the command that was typed. `main.ts` calls it for this process, tests with a terminal of their own.
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
+import type { Command } from "./command.ts";
 import { commands, topics, type Entry } from "./commands.ts";
 import { helpOfCommands } from "./help.ts";
 import type { Machine } from "./machine.ts";
@@ -56,16 +57,28 @@ async function run(parameters: readonly string[], place: Place, machine: Machine
     return exitCodes.misused;
   }
   const entry = Object.hasOwn(entries, word) ? entries[word] : undefined;
-  if (entry === undefined) throw unknown(word, words, entries);
+  if (entry === undefined) throw unknown(word, { words, entries }, await verbOfApps(place));
   if ("load" in entry) return await (await entry.load())(rest, machine);
   const { verbs, otherwise: otherVerb } = entry;
   const next = { words: [...words, word], entries: verbs };
   return await run(rest, otherVerb === undefined ? next : { ...next, otherwise: otherVerb }, machine);
 }
 
-function unknown(word: string, words: readonly string[], entries: Readonly<Record<string, Entry>>): Refused {
+/** The verb that was left out in `slipway builds hello`; undefined: none of the place takes an app alone. */
+async function verbOfApps({ words, entries }: Place): Promise<string | undefined> {
+  if (words.length === 0) return undefined;
+  for (const verb of ["list", "show"]) {
+    const entry = Object.hasOwn(entries, verb) ? entries[verb] : undefined;
+    const found = entry !== undefined && "load" in entry ? await entry.load() : null;
+    if (found !== null && "shape" in found && (found as Command).shape.operands?.[0]?.name === "app") return verb;
+  }
+  return undefined;
+}
+
+function unknown(word: string, { words, entries }: Place, verb: string | undefined): Refused {
   const known = [...Object.keys(entries), ...(words.length === 0 ? Object.keys(ownOptions) : [])];
-  const meant = closestName(word, known);
+  const meant =
+    closestName(word, known) ?? (verb === undefined ? undefined : ["slipway", ...words, verb, word].join(" "));
   const typed = [...words, word].join(" ");
   const see = ["slipway", ...words, "--help"].join(" ");
   const hint = meant === undefined ? "." : `; did you mean ${meant}?`;

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { readTomlFile } from "@slipway/server/src/apps/toml-file.ts";
-import { exampleOf } from "./call-example.ts";
+import { exampleOf, slipwayCall } from "./call-example.ts";
 
 const main = fileURLToPath(new URL("main.ts", import.meta.url));
 
@@ -64,6 +64,7 @@ test("apps with a server of their own are found, with what starts them", (t) => 
   }
   const docker = init(folderWith(t, { Dockerfile: "FROM debian\nEXPOSE 9000/tcp\n", "main.py": "app = FastAPI()\n" }));
   assert.deepEqual([docker.values["dockerfilePath"], docker.values["port"]], ["Dockerfile", 9000]);
+  assert.equal(slipwayCall("web", { endpoint: "", values: {} }), "slipway call web/ --method GET");
   const functions = init(folderWith(t, { "main.py": "def run():\n    app = FastAPI()\n" }));
   assert.equal(functions.values["runtime"], undefined);
 });

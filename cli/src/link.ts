@@ -25,6 +25,7 @@ which is neither deployed nor committed. Without an app, the name in slipway.tom
       machine.tell(
         before === null ? "This folder is not linked." : `This folder is no longer linked to ${plain(before.app)}.`,
       );
+      output(given, machine, { link: null }, () => undefined);
       return;
     }
     const app = given.operand("app") || folder.name;

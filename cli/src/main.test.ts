@@ -137,6 +137,20 @@ test("an unknown command is refused with the one that was meant", () => {
   });
 });
 
+test("an app where a verb belongs is answered with the verb that was left out", () => {
+  const cases = {
+    "builds hello": "builds list hello",
+    "apps hello": "apps show hello",
+    "git hook hello": "git hook show hello",
+  };
+  for (const [typed, meant] of Object.entries(cases)) {
+    const { status, stderr } = slipway(...typed.split(" "));
+    assert.equal(status, 2);
+    assert.ok(stderr.startsWith(`"${typed}" is not a command; did you mean slipway ${meant}? See slipway `), stderr);
+  }
+  assert.match(slipway("keys", "hello").stderr, /^"keys hello" is not a command\. See slipway keys --help/);
+});
+
 test("what a command does not take is refused, with what it takes instead", () => {
   const misuses: [string[], string][] = [
     [["invite"], "email is missing: the person's email address. See slipway invite --help.\n"],

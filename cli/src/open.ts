@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { readAppFolder } from "./app-folder.ts";
 import { command } from "./command.ts";
-import { connect, projectOf, projectOptions } from "./connection.ts";
+import { connect, projectOf, projectOptions, projectPath } from "./connection.ts";
 import { readLink } from "./link-file.ts";
 import type { Machine } from "./machine.ts";
 import { output } from "./output.ts";
@@ -22,6 +22,9 @@ Without an app: that of the app in this folder, else the project's.`,
     const app = given.operand("app") || (link?.app ?? here?.name ?? "");
     const isChosen = given.has("project") || (machine.environment["SLIPWAY_PROJECT"] ?? "") !== "";
     const project = link !== null && !isChosen ? link.project : await projectOf(connection, given, machine);
+    // A typing error would open an empty page. An app of this folder may not be deployed yet.
+    if (given.operand("app") !== "")
+      await connection.client.get(projectPath(project, `/apps/${encodeURIComponent(app)}`));
     const url = `${connection.client.url}${pagePath(project, app)}`;
     output(given, machine, { url }, () => machine.print(url));
     show(url, machine);

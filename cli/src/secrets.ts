@@ -117,7 +117,11 @@ async function typedSecrets({ given, machine }: At): Promise<Record<string, stri
 
 async function askedValue(name: string, isInteractive: boolean): Promise<string> {
   // A value that a program writes usually ends with a line break that is not meant.
-  if (!isInteractive) return (await readInput()).toString().replace(/\r?\n$/, "");
+  if (!isInteractive) {
+    const value = (await readInput()).toString().replace(/\r?\n$/, "");
+    if (value !== "") return value;
+    throw misuse(`Nothing came on standard input for ${name}. To make it empty: slipway secrets set ${name}=`);
+  }
   return await askSecret(`${name}: `);
 }
 

@@ -59,6 +59,7 @@ test("a folder becomes an app that answers as the command says, and a failure ha
   assert.equal(JSON.parse(failed.stdout).status, "init_failure");
   assert.match(failed.stderr, /hello was not deployed \(init_failure\): .*broken at start/);
   assert.match(failed.stderr, /the app did not start; its output is above\. Run it here with slipway dev/);
+  assert.match(failed.stderr, /^What ran before of hello still runs\.$/m);
   assert.equal((await platform.call("hello", "run", {})).status, 200, "what ran before still does");
   assert.deepEqual(
     readdirSync(tmpdir()).filter((name) => name.startsWith("slipway-deploy-")),

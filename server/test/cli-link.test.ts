@@ -24,14 +24,18 @@ test("a linked folder deploys to its app and opens its page, until the link is r
   const page = `${api.baseUrl}/dashboard/projects/${api.projectId}`;
   assert.equal((await slipway(["open"]).ended).stdout, `${page}/apps/${api.projectId}-bound\n`);
   assert.equal(
-    (await slipway(["open", `${api.projectId}-other`]).ended).stdout,
-    `${page}/apps/${api.projectId}-other\n`,
+    (await slipway(["open", `${api.projectId}-bound`]).ended).stdout,
+    `${page}/apps/${api.projectId}-bound\n`,
   );
+  const absent = await slipway(["open", "bount"]).ended;
+  assert.deepEqual([absent.code, absent.stdout], [4, ""], absent.stderr);
   const asJson = await slipway(["open", "--json"]).ended;
   assert.deepEqual(JSON.parse(asJson.stdout), { url: `${page}/apps/${api.projectId}-bound` });
   const again = await slipway(["link", "bound"]).ended;
   assert.equal(again.stderr, `Linked to bound in the project ${api.projectId}.\n`);
-  assert.equal((await slipway(["link", "--remove"]).ended).stderr, "This folder is no longer linked to bound.\n");
+  const removed = await slipway(["link", "--remove", "--json"]).ended;
+  assert.equal(removed.stderr, "This folder is no longer linked to bound.\n");
+  assert.deepEqual(JSON.parse(removed.stdout), { link: null });
   assert.ok(!existsSync(join(cwd, ".slipway/link.json")));
   writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify({ project: "p-00000001", app: "a\x1b[2Jb" }));
   const foreign = await slipway(["link", "--remove"]).ended;

@@ -71,7 +71,7 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   assert.match((await done("builds", "show", "hello", "1")).stdout, new RegExp(`^Build +1\nId +${id}\n`));
   assert.equal((await done("builds", "show", "hello", id, "--json")).json().number, 1);
   assert.match(await refused(4, "builds", "show", "hello", "9"), /no build "9".*slipway builds list hello/);
-  assert.match((await done("builds", "cancel", "hello")).stderr, /^Build 1 is now in state cancelled/);
+  assert.match((await done("builds", "cancel", "hello")).stderr, /^Build 1 is cancelled\./);
   assert.match(await refused(1, "builds", "cancel", "hello"), /\w/);
   assert.match((await done("builds", "again", "hello", "1")).stderr, /slipway logs hello --build latest -f/);
   await done("builds", "cancel", "hello", "2");
@@ -217,6 +217,10 @@ test("secrets are set beside others, from arguments, a file or standard input, a
   ]);
 
   assert.match(await refused(2, "secrets", "set"), /There is nothing to set/);
+  const empty = startCommand(t, stage, ["secrets", "set", "A"]);
+  empty.type("");
+  assert.equal((await empty.ended).code, 2);
+  assert.match(empty.stderr(), /^Nothing came on standard input for A\. .*: slipway secrets set A=/);
   assert.match(await refused(2, "secrets", "set", "A", "B"), /standard input has one value only/);
   assert.match(await refused(2, "secrets", "set", "--from-env", `${file}.not`), /cannot be read/);
   assert.match(await refused(4, "secrets", "remove", "THRE", "--yes"), /Did you mean THREE\?/);
