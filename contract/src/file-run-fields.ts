@@ -19,7 +19,12 @@ export const fileRunFields = {
     allowed: "a name",
     about: "For clients: the app in the path counts.",
   },
-  region: { ...appFields.region, toml: null },
+  region: {
+    ...given,
+    form: appFields.region.form,
+    allowed: appFields.region.allowed,
+    about: "As the field region of an app.",
+  },
   functionName: {
     ...given,
     form: /^[A-Za-z_][A-Za-z0-9_]{0,199}$/,

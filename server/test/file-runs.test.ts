@@ -266,7 +266,14 @@ describe("what cannot run", () => {
       tar.subarray(at * 65_536, (at + 1) * 65_536),
     );
     const zipPath = join(temporaryFolder(t, "tar"), "zip");
-    const given = { zipPath, bytesMax: 1e9, folder: "files", others: {}, signal: new AbortController().signal };
+    const given = {
+      zipPath,
+      bytesMax: 1e9,
+      folder: "files",
+      others: {},
+      requireRoom: () => undefined,
+      signal: new AbortController().signal,
+    };
     await assert.rejects(zipOfTar(Readable.from(pieces), given), (error) => {
       assert.ok(error instanceof Fault);
       assert.match(error.message, /without the content of a file/);

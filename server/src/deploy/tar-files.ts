@@ -24,6 +24,8 @@ type Packing = {
   readonly folder: string;
   /** What is beside that folder, by path. */
   readonly others: Readonly<Record<string, string>>;
+  /** Called for each piece of the tar with its length. Throws `Fault` when there is no room for it. */
+  readonly requireRoom: (bytes: number) => void;
   readonly signal: AbortSignal;
 };
 
@@ -38,7 +40,7 @@ export async function zipOfTar(tar: Readable, { zipPath, folder, others, ...give
   const stop = new AbortController();
   const signal = AbortSignal.any([given.signal, stop.signal]);
   const entries = extract();
-  const guard = new Guard(given.bytesMax);
+  const guard = new Guard(given);
   const reading = pipeline(tar, guard.stream, entries, { signal });
   const writing = pipeline(zip.outputStream, createWriteStream(zipPath, { flags: "wx", mode: 0o600 }), { signal });
   const packing = async (): Promise<void> => {
@@ -63,11 +65,13 @@ export async function zipOfTar(tar: Readable, { zipPath, folder, others, ...give
     }
     zip.end();
   };
+  const parts = [reading, packing(), writing];
   try {
-    await Promise.all([reading, packing(), writing].map((part) => part.catch((error: unknown) => endAll(error, stop))));
-  } catch (error) {
-    // The first failure ends the other parts, whose errors say nothing.
-    throw given.signal.aborted ? given.signal.reason : refusalOf(stop.signal.aborted ? stop.signal.reason : error);
+    await Promise.all(parts.map((part) => part.catch((error: unknown) => endAll(error, stop))));
+  } catch {
+    // The first failure ends the other parts, whose errors say nothing. None of them may write any more.
+    await Promise.allSettled(parts);
+    throw given.signal.aborted ? given.signal.reason : (guard.refusal ?? refusalOf(stop.signal.reason));
   }
   if (files.size === 0) throw new Fault("invalid", "The tar has no files.");
   return { files, bytes: guard.bytes };
@@ -81,19 +85,23 @@ function endAll(error: unknown, stop: AbortController): never {
 /** Counts the tar, and what of it is only headers. */
 class Guard {
   bytes = 0;
+  /** Why it goes no further. */
+  refusal: unknown = null;
   readonly stream: Transform;
+  readonly #given: Pick<Packing, "bytesMax" | "requireRoom">;
   #headerBytes = 0;
 
-  constructor(bytesMax: number) {
+  constructor(given: Pick<Packing, "bytesMax" | "requireRoom">) {
+    this.#given = given;
     this.stream = new Transform({
       transform: (chunk: Buffer, _encoding, done) => {
-        this.bytes += chunk.length;
-        this.#headerBytes += chunk.length;
-        if (this.bytes > bytesMax) {
-          done(new Fault("too_large", `The tar is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`));
-        } else if (this.#headerBytes > headerBytesMax) {
-          done(new Fault("invalid", `The tar has ${sizeText(headerBytesMax)} without the content of a file.`));
-        } else done(null, chunk);
+        try {
+          this.#take(chunk.length);
+          done(null, chunk);
+        } catch (error) {
+          this.refusal = error;
+          done(error as Error);
+        }
       },
     });
   }
@@ -101,6 +109,19 @@ class Guard {
   /** A file began, or a piece of one was read. */
   passed(): void {
     this.#headerBytes = 0;
+  }
+
+  #take(length: number): void {
+    const { bytesMax, requireRoom } = this.#given;
+    this.bytes += length;
+    this.#headerBytes += length;
+    if (this.bytes > bytesMax) {
+      throw new Fault("too_large", `The tar is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`);
+    }
+    if (this.#headerBytes > headerBytesMax) {
+      throw new Fault("invalid", `The tar has ${sizeText(headerBytesMax)} without the content of a file.`);
+    }
+    requireRoom(length);
   }
 }
 

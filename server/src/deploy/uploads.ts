@@ -130,12 +130,13 @@ export class Uploads {
    */
   async stage({ tar, length, ...given }: ArrivingTar): Promise<StagedFiles> {
     const { uploadsDir, bytesMax } = this.#options;
-    this.#requireRoom({ from: 0, length: Math.min(length, bytesMax), size: null });
+    const requireRoom = (bytes: number): void => this.#requireRoom({ from: 0, length: bytes, size: null });
+    requireRoom(Math.min(length, bytesMax));
     const stagingDir = join(uploadsDir, stagingName);
     await mkdir(stagingDir, { recursive: true, mode: 0o700 });
     const zipPath = join(stagingDir, randomUUID());
     try {
-      return { zipPath, ...(await zipOfTar(tar, { ...given, zipPath, bytesMax })) };
+      return { zipPath, ...(await zipOfTar(tar, { ...given, zipPath, bytesMax, requireRoom })) };
     } catch (error) {
       await this.discard({ zipPath });
       throw error;
