@@ -17,6 +17,7 @@ import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { cleanLast } from "#test/support/clean-last.ts";
 import { noEngine } from "#test/support/docker-engine.ts";
 import { DockerFixture } from "#test/support/docker-fixture.ts";
+import { drawCases } from "#test/support/drawn-cases.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
 import { openLanHost } from "#test/support/lan-host.ts";
 import { ProcessFixture } from "#test/support/process-fixture.ts";
@@ -161,7 +162,7 @@ async function openStage(t: TestContext, kind: Kind, { targets, rules }: Surroun
 
 const open = ["internet", "otherInternet", "names", "platform"];
 
-for (const kind of [processes, containers]) {
+for (const kind of drawCases([processes, containers], { what: "drivers", max: 1 })) {
   describe(`what apps may reach that run as ${kind.name}`, { skip: kind.skip }, () => {
     let surroundings: Surroundings;
     before(async () => {
