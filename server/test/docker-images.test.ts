@@ -11,7 +11,7 @@ import { labels } from "#drivers/docker/container-spec.ts";
 import { findClient } from "#drivers/docker/docker-client.ts";
 import { toolEnvironment } from "#test/support/build-queue.ts";
 import { baseImage, makeBase, noEngine, openEngine, openRegistry } from "#test/support/docker-engine.ts";
-import { runDocker, type Engine } from "#test/support/dockerd.ts";
+import { programsIn, runDocker, type Engine } from "#test/support/dockerd.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { imageBuilds } from "#test/support/image-builds.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
@@ -268,25 +268,11 @@ test("a build can be cancelled while it installs, exports and pushes, and leaves
     const ours = `--filter=label=${labels.instance}=${builds.instanceId}`;
     // The engine may finish an export that nobody waits for any more; the next collection removes what comes of it.
     await until(`no image is left after: ${at}`, async () => {
-      await builds.builder.collect(() => Promise.resolve({ artifacts: [], building: [] }));
+      await builds.collectAll();
       return runDocker(engine, "image", "ls", "--quiet", ours) === "";
     });
   }
 });
-
-/** The processes whose files are of a container or a step of the engine. */
-function programsIn({ dataRoot }: Engine): string[] {
-  return readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && rootOf(pid).includes(dataRoot));
-}
-
-function rootOf(pid: string): string {
-  try {
-    const mounts = readFileSync(`/proc/${pid}/mountinfo`, "utf8").split("\n");
-    return mounts.find((line) => line.split(" ")[4] === "/") ?? "";
-  } catch {
-    return "";
-  }
-}
 
 function sleepers(): number {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && existsSync(`/proc/${name}/cmdline`));
@@ -395,7 +381,7 @@ test("results of steps are kept up to the allowed size", { skip }, async (t) => 
     const own = { runtime: "custom", dockerfilePath: "Dockerfile" } as const;
     await builds.builder.remove(await builds.build({ Dockerfile: text }, { plan: own }));
     sizes.push(await bytesKept());
-    await builds.builder.collect(() => Promise.resolve({ artifacts: [], building: [] }));
+    await builds.collectAll();
     sizes.push(await bytesKept());
   }
   assert.ok((sizes[0] ?? 0) > 20_000_000 && sizes[1] === sizes[0], sizes.join());

@@ -2,7 +2,7 @@
 // sees nor disturbs another engine of the machine. The engine stays in the machine's network: the rules that a driver makes for
 // containers act on it. `engine-traces.ts` removes what it leaves on the machine.
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, openSync, closeSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, openSync, closeSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { endProcessesBelow, enginePath, makeBridge, removeTraces, type EngineNetwork } from "./engine-traces.ts";
 import { until } from "./until.ts";
@@ -148,4 +148,18 @@ function listLeft(engine: Engine): string[] {
   const networks = list("network", "ls", "--format", "{{.Name}}").filter((name) => !networksOfEngine.includes(name));
   const containers = list("ps", "-a", "--format", "{{.Names}} ({{.Image}})");
   return [...containers.map((one) => `the container ${one}`), ...networks.map((one) => `the network ${one}`)];
+}
+
+/** The processes whose files are of a container or a step of the engine. */
+export function programsIn({ dataRoot }: Engine): string[] {
+  return readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && rootOf(pid).includes(dataRoot));
+}
+
+function rootOf(pid: string): string {
+  try {
+    const mounts = readFileSync(`/proc/${pid}/mountinfo`, "utf8").split("\n");
+    return mounts.find((line) => line.split(" ")[4] === "/") ?? "";
+  } catch {
+    return "";
+  }
 }

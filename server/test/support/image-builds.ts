@@ -65,11 +65,12 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
     cache: { bytesMax: 20e9, hoursMax: 1000 },
     ...options,
   });
-  cleanLast(t, () => builder.collect(() => Promise.resolve({ artifacts: [], building: [] })));
+  const collectAll = (): Promise<void> => builder.collect(() => Promise.resolve({ artifacts: [], building: [] }));
+  cleanLast(t, collectAll);
   const appId = appIdOf(newProjectId(), "app");
   let sources = 0;
   return {
-    ...{ builder, buildsDir, instanceId },
+    ...{ builder, buildsDir, instanceId, collectAll },
     async build(files, { plan, auth, signal = new AbortController().signal, lines = [] } = {}) {
       const sourceDir = join(folder, `source-${sources++}`);
       for (const [name, text] of Object.entries(files)) {

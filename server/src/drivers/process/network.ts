@@ -22,17 +22,21 @@ export const linkPrefix = "slp";
 /** The machine's ends of all cables, for the firewall. */
 export const cables = { prefix: linkPrefix, range: `${range}.0.0/16` };
 
+/** Counts up: runs that begin at once, whose routes are not there yet, get different addresses. */
+let lastHost = randomInt(2 ** 16);
+
 /**
- * Chooses an address that no route of the machine uses. `routes`: the text of /proc/net/route. If two runs choose the
+ * Chooses an address that no route of the machine uses. `routes`: the text of /proc/net/route. If two platforms choose the
  * same address at the same moment, the set-up of one fails, since a route to one address can be added only once.
  */
 export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddress | null {
   const taken = routedHosts(routes);
   for (let attempt = 0; attempt < 100; attempt++) {
-    const [third, fourth] = [randomInt(256), randomInt(1, 255)];
+    lastHost = (lastHost + 1) % 2 ** 16;
+    const [third, fourth] = [lastHost >> 8, lastHost & 0xff];
     const address = `${range}.${third}.${fourth}`;
-    if (taken.has(routeName(address))) continue;
-    const end = [third, fourth].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    if (fourth === 0 || fourth === 0xff || taken.has(routeName(address))) continue;
+    const end = lastHost.toString(16).padStart(4, "0");
     return { address, link: `${linkPrefix}${network.installation}${end}` };
   }
   return null;
