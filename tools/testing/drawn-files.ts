@@ -56,7 +56,7 @@ const groups: readonly Group[] = [
   },
   {
     what: "kills and floods under the scheduler, runs and webhooks",
-    max: 2,
+    max: 1,
     names: words(
       "async-database reclaimed-runs scheduler-pools scheduler-replacing scheduler-restart",
       "webhooks-fairness webhooks-survival",
@@ -82,17 +82,17 @@ const groups: readonly Group[] = [
   },
   {
     what: "people and tokens",
-    max: 2,
-    names: words("people-passwords people-platform people-sign-in people-two-factor tokens-platforms"),
+    max: 1,
+    names: words("people-passwords people-platform people-providers people-sign-in people-two-factor tokens-platforms"),
   },
   {
     what: "misfortune and hostile apps",
-    max: 2,
+    max: 1,
     names: words("callers drivers-process-disk hostile-repositories replica-crashes"),
   },
   {
     what: "whole platforms",
-    max: 3,
+    max: 2,
     names: words(
       "app-deletion app-lifecycle deploy-survival deployments driver-choice examples field-effects",
       "file-runs gpus hardware log-sockets metrics platforms-at-once published-client pushes releases",
