@@ -1,0 +1,138 @@
+// The whole story of an app, told in the dashboard of a real platform: somebody new joins, deploys from git, calls, runs in the
+// background with a webhook, pushes, watches the roll-out, rolls back, and deletes the app. Without a Chromium on the machine
+// this test is skipped, and says so.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import "./support/leftovers.ts";
+import type { Page } from "./support/browser.ts";
+import { cloneOf } from "./support/git-pusher.ts";
+import { openPages, withoutBrowser } from "./support/page-stage.ts";
+import { answering, openPushFixture } from "./support/pushed-app.ts";
+import { until } from "./support/until.ts";
+import { startReceiver } from "./support/webhook-receiver.ts";
+
+const person = { email: "grace@example.org", name: "Grace", password: "a few unusual words" };
+const coupon = {
+  code: "WELCOME",
+  name: "Welcome",
+  coupon_type: "fixed_amount",
+  amount_cents: 500,
+  amount_currency: "USD",
+  frequency: "once",
+};
+
+test("leads somebody new from the sign-in through an app's whole life", { skip: withoutBrowser }, async (t) => {
+  const { platform, server } = await openPushFixture(t, { SLIPWAY_GIT_POLL_SECONDS: "1" });
+  const receiver = await startReceiver(t);
+  const { baseUrl, projectId, operatorToken } = platform.bootstrap;
+  const project = `/v2/projects/${projectId}`;
+  await server.createRepo("acme", "greeter", { "main.py": answering("first"), "README.md": "" });
+  await server.acceptPushes("acme", "greeter", "true");
+  const clone = await cloneOf(t, server, "acme", "greeter");
+  const made = await fetch(`${baseUrl}/v2/operator/coupons`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" },
+    body: JSON.stringify(coupon),
+  });
+  assert.equal(made.status, 201, await made.text());
+  const { body } = await platform.api("POST", `${project}/invitations`, { email: person.email, role: "owner" });
+  const open = await openPages(t, baseUrl);
+
+  const page = await open(new URL(body.link).pathname);
+  await page.type("Your name", person.name);
+  await page.type("Password", person.password);
+  await page.click("Join");
+  await page.shows("No apps yet.");
+  await page.click("Sign out");
+  await page.type("Email", person.email);
+  await page.type("Password", person.password);
+  await page.click("Sign in");
+
+  await page.type("Repository", "acme/greeter");
+  await page.type("Name of the app", "greeter");
+  await page.click("Deploy");
+  await page.shows("App started successfully!");
+  const appId = `${projectId}-greeter`;
+  const app = `${project}/apps/${appId}`;
+
+  await page.click("Overview");
+  await page.click("Call");
+  await page.shows('"first"');
+  await page.type("Path and query", `/run?async=true&webhookEndpoint=${encodeURIComponent(receiver.url)}`);
+  await page.click("Call");
+  await page.shows("202");
+  await until("the webhook has come", () => receiver.received.length > 0);
+  assert.match(receiver.received[0]?.body.toString() ?? "", /first/);
+  await page.click("Runs");
+  await page.shows("async");
+  await until("both runs have succeeded", async () => (await rows(page, "success")) === 2);
+
+  await page.click("Settings");
+  await page.type("Search", "rollOutDuration");
+  await page.click("Change");
+  await page.type("rollOutDurationSeconds", "600");
+  await page.click("See what it takes");
+  await page.click("Change it");
+  await until("roll-outs take ten minutes", async () => {
+    const { settings } = (await platform.api("GET", app)).body;
+    return settings.rollOutDurationSeconds.value === 600;
+  });
+  const before: number = (await platform.api("GET", app)).body.liveRelease;
+
+  await clone.commit({ "main.py": answering("second") }, "Answer second");
+  await clone.git("push", "--quiet", "origin", "main");
+  await page.click("Releases");
+  await until("the roll-out has begun", async () => (await page.text()).includes("Roll-out of v"), {
+    deadlineMs: 90_000,
+  });
+  await page.shows("Answer second");
+  await page.click("Give it all calls now");
+  await until("the push is live", async () => (await platform.api("GET", app)).body.liveRelease > before);
+  await page.click("Overview");
+  await page.click("Call");
+  await page.shows('"second"');
+  await page.click("Releases");
+  // What is said of it above the list goes, and the list moves.
+  await until("the roll-out is over", async () => !(await page.text()).includes("Roll-out of v"));
+  await page.click(`Roll back to v${before}`);
+  await page.shows("Automatic deploys are paused.");
+  await page.click("Overview");
+  // The release before answers until a replica of this one is ready.
+  await until("the earlier release answers", async () => {
+    await page.click("Call");
+    return (await page.text()).includes('"first"');
+  });
+
+  await page.goTo(`${baseUrl}/dashboard/projects/${projectId}/audit`);
+  await page.shows("app.rollback");
+  await page.shows(person.name);
+  await page.click("API keys");
+  await page.click("New key for calling apps");
+  await page.type("Name", "phone");
+  await page.click("Create key");
+  await page.shows("It is shown only now");
+  const key: string = await page.evaluate("document.querySelector('pre').textContent");
+  const called = await fetch(`${baseUrl}/v4/${projectId}/greeter/run`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: "{}",
+  });
+  assert.equal(((await called.json()) as { result: unknown }).result, "first");
+  await page.click("Usage");
+  await page.type("Coupon code", "WELCOME");
+  await page.click("Apply coupon");
+  await page.shows("Welcome");
+
+  await page.goTo(`${baseUrl}/dashboard/projects/${projectId}/apps/${appId}/danger`);
+  await page.type("Type greeter to delete it", "greeter");
+  await page.click("Delete the app");
+  await page.shows("No apps yet.");
+  assert.equal((await platform.api("GET", app)).status, 404);
+});
+
+/** How many rows of the page's table have this text. */
+function rows(page: Page, text: string): Promise<number> {
+  return page.evaluate(
+    `[...document.querySelectorAll("tbody tr")].filter((row) => row.textContent.includes(${JSON.stringify(text)})).length`,
+  ) as Promise<number>;
+}
