@@ -5,11 +5,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./support/leftovers.ts";
 import type { Page } from "./support/browser.ts";
-import { cloneOf } from "./support/git-pusher.ts";
-import { openPages, withoutBrowser } from "./support/page-stage.ts";
+import { cloneOf, type GitPusher } from "./support/git-pusher.ts";
+import { openPages, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { answering, openPushFixture } from "./support/pushed-app.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
-import { startReceiver } from "./support/webhook-receiver.ts";
+import { startReceiver, type WebhookReceiver } from "./support/webhook-receiver.ts";
 
 const person = { email: "grace@example.org", name: "Grace", password: "a few unusual words" };
 const coupon = {
@@ -22,22 +23,41 @@ const coupon = {
 };
 
 test("leads somebody new from the sign-in through an app's whole life", { skip: withoutBrowser }, async (t) => {
-  const { platform, server } = await openPushFixture(t, { SLIPWAY_GIT_POLL_SECONDS: "1" });
-  const receiver = await startReceiver(t);
-  const { baseUrl, projectId, operatorToken } = platform.bootstrap;
-  const project = `/v2/projects/${projectId}`;
+  const fixture = await openPushFixture(t, { SLIPWAY_GIT_POLL_SECONDS: "1" });
+  const { platform, server } = fixture;
+  const { baseUrl, projectId } = platform.bootstrap;
   await server.createRepo("acme", "greeter", { "main.py": answering("first"), "README.md": "" });
   await server.acceptPushes("acme", "greeter", "true");
-  const clone = await cloneOf(t, server, "acme", "greeter");
-  const made = await fetch(`${baseUrl}/v2/operator/coupons`, {
+  await makeCoupon(platform);
+  const open = await openPages(t, baseUrl);
+  const page = await joins(open, platform);
+  const stage: Stage = { page, platform, path: `/v2/projects/${projectId}/apps/${projectId}-greeter` };
+  await deploysAndCalls(stage, await startReceiver(t));
+  await pushesAndRollsBack(stage, await cloneOf(t, server, "acme", "greeter"));
+  await manages(stage);
+  await deletes(stage);
+});
+
+type Stage = {
+  readonly page: Page;
+  readonly platform: PlatformProcess;
+  /** Of the app, in the API. */
+  readonly path: string;
+};
+
+async function makeCoupon({ bootstrap }: PlatformProcess): Promise<void> {
+  const made = await fetch(`${bootstrap.baseUrl}/v2/operator/coupons`, {
     method: "POST",
-    headers: { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${bootstrap.operatorToken}`, "content-type": "application/json" },
     body: JSON.stringify(coupon),
   });
   assert.equal(made.status, 201, await made.text());
-  const { body } = await platform.api("POST", `${project}/invitations`, { email: person.email, role: "owner" });
-  const open = await openPages(t, baseUrl);
+}
 
+/** Accepts an invitation, signs out and in again; returns the page. */
+async function joins(open: OpenPage, platform: PlatformProcess): Promise<Page> {
+  const path = `/v2/projects/${platform.bootstrap.projectId}/invitations`;
+  const { body } = await platform.api("POST", path, { email: person.email, role: "owner" });
   const page = await open(new URL(body.link).pathname);
   await page.type("Your name", person.name);
   await page.type("Password", person.password);
@@ -48,12 +68,14 @@ test("leads somebody new from the sign-in through an app's whole life", { skip: 
   await page.type("Password", person.password);
   await page.click("Sign in");
 
+  return page;
+}
+
+async function deploysAndCalls({ page }: Stage, receiver: WebhookReceiver): Promise<void> {
   await page.type("Repository", "acme/greeter");
   await page.type("Name of the app", "greeter");
   await page.click("Deploy");
   await page.shows("App started successfully!");
-  const appId = `${projectId}-greeter`;
-  const app = `${project}/apps/${appId}`;
 
   await page.click("Overview");
   await page.click("Call");
@@ -66,7 +88,9 @@ test("leads somebody new from the sign-in through an app's whole life", { skip: 
   await page.click("Runs");
   await page.shows("async");
   await until("both runs have succeeded", async () => (await rows(page, "success")) === 2);
+}
 
+async function pushesAndRollsBack({ page, platform, path }: Stage, clone: GitPusher): Promise<void> {
   await page.click("Settings");
   await page.type("Search", "rollOutDuration");
   await page.click("Change");
@@ -74,10 +98,10 @@ test("leads somebody new from the sign-in through an app's whole life", { skip: 
   await page.click("See what it takes");
   await page.click("Change it");
   await until("roll-outs take ten minutes", async () => {
-    const { settings } = (await platform.api("GET", app)).body;
+    const { settings } = (await platform.api("GET", path)).body;
     return settings.rollOutDurationSeconds.value === 600;
   });
-  const before: number = (await platform.api("GET", app)).body.liveRelease;
+  const before: number = (await platform.api("GET", path)).body.liveRelease;
 
   await clone.commit({ "main.py": answering("second") }, "Answer second");
   await clone.git("push", "--quiet", "origin", "main");
@@ -87,7 +111,7 @@ test("leads somebody new from the sign-in through an app's whole life", { skip: 
   });
   await page.shows("Answer second");
   await page.click("Give it all calls now");
-  await until("the push is live", async () => (await platform.api("GET", app)).body.liveRelease > before);
+  await until("the push is live", async () => (await platform.api("GET", path)).body.liveRelease > before);
   await page.click("Overview");
   await page.click("Call");
   await page.shows('"second"');
@@ -102,7 +126,11 @@ test("leads somebody new from the sign-in through an app's whole life", { skip: 
     await page.click("Call");
     return (await page.text()).includes('"first"');
   });
+}
 
+/** Reads the audit log, makes a key that calls the app, and applies a coupon. */
+async function manages({ page, platform }: Stage): Promise<void> {
+  const { baseUrl, projectId } = platform.bootstrap;
   await page.goTo(`${baseUrl}/dashboard/projects/${projectId}/audit`);
   await page.shows("app.rollback");
   await page.shows(person.name);
@@ -122,13 +150,15 @@ test("leads somebody new from the sign-in through an app's whole life", { skip: 
   await page.type("Coupon code", "WELCOME");
   await page.click("Apply coupon");
   await page.shows("Welcome");
+}
 
-  await page.goTo(`${baseUrl}/dashboard/projects/${projectId}/apps/${appId}/danger`);
+async function deletes({ page, platform, path }: Stage): Promise<void> {
+  await page.goTo(`${platform.bootstrap.baseUrl}${path.replace("/v2/", "/dashboard/")}/danger`);
   await page.type("Type greeter to delete it", "greeter");
   await page.click("Delete the app");
   await page.shows("No apps yet.");
-  assert.equal((await platform.api("GET", app)).status, 404);
-});
+  assert.equal((await platform.api("GET", path)).status, 404);
+}
 
 /** How many rows of the page's table have this text. */
 function rows(page: Page, text: string): Promise<number> {

@@ -25,6 +25,8 @@ export type ImageBuilds = {
   readonly buildsDir: string;
   /** A label of its images. */
   readonly instanceId: string;
+  /** Removes all images and folders that a build has left. */
+  collectAll(): Promise<void>;
   /** Builds the files; `lines` receives the log, one line `stage stream text` each. Rejects with `BuildFailed`. */
   build(files: Readonly<Record<string, string>>, given?: GivenBuild): Promise<DockerArtifact>;
 };
