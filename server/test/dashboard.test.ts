@@ -104,6 +104,32 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     assert.equal((await platform.api("GET", path)).status, 404);
   });
 
+  test("reads a log back to its first line, keeps what is read in place, and goes on at the end", async (t) => {
+    const { platform, openSignedIn } = await startDashboard(t);
+    const { appId, status } = await deploy(platform, { name: "noisy", gitPath: "noisy" });
+    assert.equal(status, "success");
+    const lines = 3_500;
+    await (await platform.call("noisy", "run", { lines })).text();
+    const page = await openSignedIn(`/dashboard/projects/${platform.bootstrap.projectId}/apps/${appId}/logs`);
+    await page.shows(`line ${lines - 1} of ${lines}`);
+    assert.equal((await page.text()).includes(`line 0 of ${lines}`), false);
+    const log = "document.querySelector('[role=log]')";
+    await until("the first line is there", async () => {
+      await page.evaluate(`${log}.scrollTop = 0`);
+      return (await page.text()).includes(`line 0 of ${lines}`);
+    });
+    await page.evaluate(`${log}.scrollTop += 2000`);
+    const inSight = `(${log}.scrollTop, [...${log}.querySelectorAll('bdi')].find((one) =>
+      one.getBoundingClientRect().top > ${log}.getBoundingClientRect().top).textContent)`;
+    await until("the lines in sight are drawn", async () => !(await page.text()).includes(`line 0 of ${lines}`));
+    const read = await page.evaluate(inSight);
+    await (await platform.call("noisy", "run", { lines: 7 })).text();
+    await page.click("To the end");
+    await page.shows("line 6 of 7");
+    await page.evaluate(`${log}.scrollTop = 2000`);
+    await until("the same lines are where they were", async () => (await page.evaluate(inSight)) === read);
+  });
+
   test("shows every page in light, dark and on a phone, without errors, and axe finds nothing", async (t) => {
     const { platform, open, openSignedIn } = await startDashboard(t);
     const { appId, buildId } = await fillPlatform(platform);

@@ -5,14 +5,14 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { textsOf } from "#parts/form.tsx";
-import { useLiveLines } from "#parts/live-lines.ts";
+import { useLiveLines, type EarlierLines } from "#parts/live-lines.ts";
 import { LogView, type LogLine } from "#parts/log-view.tsx";
 import { shortId, useTitle } from "#parts/show.tsx";
 import { pathOf, replicasQuery, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 
 /** As many as the platform gives at once. */
-const earlierLines = 500;
+const earlierLines = 1000;
 
 type AppLine = {
   readonly logId: string;
@@ -47,7 +47,10 @@ export function LogsPage(): ReactNode {
   const query = queryOf(filter);
   const text = new URLSearchParams({ ...query, follow: "true" }).toString();
   const path = `/v2/projects/${encodeURIComponent(ref.project)}/apps/${encodeURIComponent(ref.app)}/logs?${text}`;
-  const { lines, problem } = useLiveLines({ path, lineOf, earlier: (signal) => earlierOf(ref, filter, signal) });
+  const { lines, problem, added, isCut, onOlder, onNewest } = useLiveLines({
+    ...{ path, lineOf },
+    earlier: (signal, token) => earlierOf({ ref, filter, token }, signal),
+  });
   return (
     <>
       <Filters filter={filter} />
@@ -56,21 +59,24 @@ export function LogsPage(): ReactNode {
       </p>
       <LogView
         label="Log"
-        lines={lines}
+        {...{ lines, added, isCut, onOlder, onNewest }}
         empty={Object.keys(query).length === 0 ? "Nothing printed yet." : "No line fits; new ones appear here."}
       />
     </>
   );
 }
 
-async function earlierOf(ref: AppRef, filter: Filter, signal: AbortSignal) {
-  const { logs } = await ask(
+type Page = { readonly ref: AppRef; readonly filter: Filter; readonly token: string | undefined };
+
+async function earlierOf({ ref, filter, token }: Page, signal: AbortSignal): Promise<EarlierLines> {
+  const query = { ...queryOf(filter), direction: "backward" as const, pageSize: earlierLines };
+  const { logs, nextPageToken } = await ask(
     api.GET("/v2/projects/{project_id}/apps/{app_id}/logs", {
-      params: { path: pathOf(ref), query: { ...queryOf(filter), direction: "backward", pageSize: earlierLines } },
+      params: { path: pathOf(ref), query: token === undefined ? query : { ...query, nextToken: token } },
       signal,
     }),
   );
-  return { lines: logs.map(lineOf).toReversed(), lastId: logs[0]?.logId ?? "" };
+  return { lines: logs.map(lineOf).toReversed(), lastId: logs[0]?.logId ?? "", token: nextPageToken };
 }
 
 function Filters({ filter }: { readonly filter: Filter }): ReactNode {

@@ -1,30 +1,73 @@
-// Lines that arrive by server-sent events, shown in batches: a log can bring thousands a second.
-import { useEffect, useState } from "react";
+// Lines that arrive by server-sent events, shown in batches: a log can bring thousands a second. Older ones are read when somebody
+// scrolls up to them, however many there are; a page keeps a bounded number.
+import { useCallback, useEffect, useRef, useState } from "react";
 import { follow, messageOf, type ServerEvent } from "#api.ts";
 import { linesMax, type LogLine } from "./log-view.tsx";
 
 /** So often what has arrived is shown. */
 const batchMs = 100;
 
-type LiveLines = {
+/** A page of lines, oldest first. */
+export type EarlierLines = {
   readonly lines: readonly LogLine[];
+  /** The id to go on after; "" where no line is. */
+  readonly lastId: string;
+  /** Asks for the page before this one; undefined: there is none. */
+  readonly token: string | undefined;
+};
+
+type State = {
+  readonly lines: readonly LogLine[];
+  /** So many lines more are before the first one than when the page was opened; negative: so many were dropped there. */
+  readonly added: number;
+  /** Of the lines before these. */
+  readonly token: string | undefined;
+  /** The newest lines were dropped, because somebody reads old ones. */
+  readonly isCut: boolean;
   readonly problem: string;
   /** The data of the event that ended the log. */
   readonly end: unknown;
 };
 
+type LiveLines = State & {
+  /** Reads the page of lines before these; does nothing while one is read, or where there is none. */
+  readonly onOlder: () => void;
+  /** Begins anew with the newest lines. */
+  readonly onNewest: () => void;
+};
+
 type Wish = {
   readonly path: string;
   readonly lineOf: (data: unknown) => LogLine;
-  /** Lines before those that are followed, and the id to go on after. */
-  readonly earlier?: (signal: AbortSignal) => Promise<{ readonly lines: readonly LogLine[]; readonly lastId: string }>;
+  /** Lines before those that are followed; `token`: those before them. */
+  readonly earlier?: (signal: AbortSignal, token?: string) => Promise<EarlierLines>;
 };
 
-const none: LiveLines = { lines: [], problem: "", end: undefined };
+const none: State = { lines: [], added: 0, token: undefined, isCut: false, problem: "", end: undefined };
+
+/** The lines and those that have come. */
+export function withNewer(state: State, more: readonly LogLine[]): State {
+  if (state.isCut) return state;
+  const all = [...state.lines, ...more];
+  const dropped = Math.max(0, all.length - linesMax);
+  return { ...state, lines: all.slice(dropped), added: state.added - dropped, ...(dropped > 0 ? droppedFirst : {}) };
+}
+
+/** What was dropped at the beginning is not read again: its page is not known any more. */
+const droppedFirst = { token: undefined };
+
+/** The lines and a page of those before them. */
+export function withOlder(state: State, { lines, token }: EarlierLines): State {
+  const all = [...lines, ...state.lines];
+  const isCut = state.isCut || all.length > linesMax;
+  return { ...state, lines: all.slice(0, linesMax), added: state.added + lines.length, token, isCut };
+}
 
 /** Follows `path` as long as the page is open; begins anew when it changes. */
 export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
-  const [state, setState] = useState<LiveLines>(none);
+  const [state, setState] = useState<State>(none);
+  const [beginning, setBeginning] = useState(0);
+  const reading = useRef<AbortController | null>(null);
   useEffect(() => {
     const leaving = new AbortController();
     const { signal } = leaving;
@@ -33,7 +76,7 @@ export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
       if (waiting.length === 0) return;
       const more = waiting;
       waiting = [];
-      setState((before) => ({ ...before, lines: [...before.lines, ...more].slice(-linesMax) }));
+      setState((before) => withNewer(before, more));
     };
     const timer = setInterval(flush, batchMs);
     const onEvent = ({ event, data }: ServerEvent): void => {
@@ -47,19 +90,35 @@ export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
     };
     const run = async (): Promise<void> => {
       setState(none);
-      const { lines, lastId } = earlier === undefined ? { lines: [], lastId: "" } : await earlier(signal);
-      waiting.push(...lines);
-      flush();
-      await follow(path, { onEvent, signal, lastId });
+      const first = await earlier?.(signal);
+      if (first !== undefined) setState({ ...none, lines: first.lines, token: first.token });
+      await follow(path, { onEvent, signal, lastId: first?.lastId ?? "" });
     };
     run().catch((error: unknown) => {
       if (!signal.aborted) setState((before) => ({ ...before, problem: messageOf(error) }));
     });
     return () => {
       leaving.abort();
+      reading.current?.abort();
+      reading.current = null;
       clearInterval(timer);
     };
     // The functions are made anew by each render; the path says what is wanted.
-  }, [path]);
-  return state;
+  }, [path, beginning]);
+  const { token } = state;
+  const onOlder = (): void => {
+    if (token === undefined || earlier === undefined || reading.current !== null) return;
+    const current = new AbortController();
+    reading.current = current;
+    earlier(current.signal, token)
+      .then((older) => setState((before) => (current.signal.aborted ? before : withOlder(before, older))))
+      .catch((error: unknown) => {
+        if (!current.signal.aborted) setState((before) => ({ ...before, problem: messageOf(error) }));
+      })
+      .finally(() => {
+        if (reading.current === current) reading.current = null;
+      });
+  };
+  const onNewest = useCallback(() => setBeginning((before) => before + 1), []);
+  return { ...state, onOlder, onNewest };
 }

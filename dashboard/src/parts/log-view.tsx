@@ -15,11 +15,13 @@ export type LogLine = {
   readonly kind: string;
 };
 
-/** Older lines of a page that is open for long are dropped. */
+/** A page keeps so many lines: older ones of a page that is open for long are dropped, newer ones for whoever reads far back. */
 export const linesMax = 20_000;
 
 const rowPx = 20;
 const nearEndPx = 40;
+/** So far before the first line those before it are asked for. */
+const nearStartPx = 4_000;
 
 /** Codes for terminals: colours, titles, links. */
 const terminalCodes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
@@ -41,12 +43,26 @@ const clock = new Intl.DateTimeFormat(undefined, {
 });
 const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 
-type LogViewProps = { readonly lines: readonly LogLine[]; readonly label: string; readonly empty: ReactNode };
+type LogViewProps = {
+  readonly lines: readonly LogLine[];
+  readonly label: string;
+  readonly empty: ReactNode;
+  /** Grows with each line that is added before the first one, and shrinks with those that are dropped there. */
+  readonly added?: number;
+  /** The newest lines are missing. */
+  readonly isCut?: boolean;
+  /** Called near the first line. */
+  readonly onOlder?: () => void;
+  /** Called to get the newest lines back. */
+  readonly onNewest?: () => void;
+};
 
 /** The lines, in a box that scrolls. */
-export function LogView({ lines, label, empty }: LogViewProps): ReactNode {
+export function LogView(given: LogViewProps): ReactNode {
+  const { lines, label, empty, added = 0, isCut = false, onOlder, onNewest } = given;
   const box = useRef<HTMLDivElement>(null);
   const [isFollowing, setFollowing] = useState(true);
+  const addedBefore = useRef(added);
   const rows = useVirtualizer({
     count: lines.length,
     getScrollElement: () => box.current,
@@ -54,13 +70,23 @@ export function LogView({ lines, label, empty }: LogViewProps): ReactNode {
     overscan: 20,
   });
   useLayoutEffect(() => {
-    if (isFollowing && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }, [isFollowing, lines]);
+    const more = added - addedBefore.current;
+    addedBefore.current = added;
+    if (box.current === null) return;
+    if (isFollowing && !isCut) box.current.scrollTop = box.current.scrollHeight;
+    // What somebody reads stays where it is.
+    else if (more !== 0) box.current.scrollTop += more * rowPx;
+  }, [isFollowing, isCut, lines, added]);
+  const older = useRef(onOlder);
+  useEffect(() => {
+    older.current = onOlder;
+  });
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
     const onScroll = (): void => {
       setFollowing(element.scrollHeight - element.scrollTop - element.clientHeight < nearEndPx);
+      if (element.scrollTop < nearStartPx) older.current?.();
     };
     element.addEventListener("scroll", onScroll, { passive: true });
     return () => element.removeEventListener("scroll", onScroll);
@@ -72,30 +98,35 @@ export function LogView({ lines, label, empty }: LogViewProps): ReactNode {
         <div className="log-lines" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, start }) => {
             const line = lines[index];
-            return line === undefined ? null : (
-              <div
-                key={line.key}
-                className="log-line"
-                data-kind={line.kind}
-                style={{ transform: `translateY(${start}px)` }}
-              >
-                <time dateTime={line.at} title={whole.format(new Date(line.at))}>
-                  {clock.format(new Date(line.at))}
-                </time>
-                <span className="log-source" title={line.source}>
-                  {line.source}
-                </span>
-                <bdi>{plainText(line.text)}</bdi>
-              </div>
-            );
+            return line === undefined ? null : <Line key={line.key} of={line} start={start} />;
           })}
         </div>
       </div>
-      {isFollowing || lines.length === 0 ? null : (
-        <Button className="to-end" onClick={() => setFollowing(true)}>
+      {(isFollowing && !isCut) || lines.length === 0 ? null : (
+        <Button
+          className="to-end"
+          onClick={() => {
+            setFollowing(true);
+            if (isCut) onNewest?.();
+          }}
+        >
           To the end
         </Button>
       )}
+    </div>
+  );
+}
+
+function Line({ of: line, start }: { readonly of: LogLine; readonly start: number }): ReactNode {
+  return (
+    <div className="log-line" data-kind={line.kind} style={{ transform: `translateY(${start}px)` }}>
+      <time dateTime={line.at} title={whole.format(new Date(line.at))}>
+        {clock.format(new Date(line.at))}
+      </time>
+      <span className="log-source" title={line.source}>
+        {line.source}
+      </span>
+      <bdi>{plainText(line.text)}</bdi>
     </div>
   );
 }
