@@ -1,14 +1,15 @@
 // `node tools/bench/main.ts proxy`, `cold-start`, `step`, `async`, `audit`, `usage`, `push`, `rollback`, `roll-out`, `docker`,
-// `docker-fleet`, `docker-calls`, `uploads` or `volumes`: measures, prints, and writes docs/benchmarks.md.
+// `docker-fleet`, `docker-calls`, `uploads`, `volumes` or `dashboard`: measures, prints, and writes docs/benchmarks.md.
 // Options: --rounds=7 --no-write; for proxy, async and docker-calls --seconds=4 --connections=64; for audit --rows=10000000 --projects=50;
 // for docker… and push --docker-host=unix:///var/run/docker.sock (push uses the process driver without it); for usage --apps=1000; for uploads and volumes
-// --files=100000 --megabytes=5000; for step and roll-out --rate --seconds=4.
+// --files=100000 --megabytes=5000; for dashboard --runs=100000 --lines=1000000; for step and roll-out --rate --seconds=4.
 import { parseArgs } from "node:util";
 import { benchAsync } from "./async/async-bench.ts";
 import { asyncSection } from "./async/async-report.ts";
 import { benchAudit } from "./audit/audit-bench.ts";
 import { auditSection } from "./audit/audit-report.ts";
 import { benchColdStart } from "./cold-start.ts";
+import { benchDashboard, dashboardSection } from "./dashboard.ts";
 import { benchDocker, dockerSection, dockerSettings } from "./docker.ts";
 import { benchCalls, callsSection } from "./docker-calls.ts";
 import { benchFleet, fleetSection } from "./docker-fleet.ts";
@@ -35,6 +36,8 @@ const { positionals, values } = parseArgs({
     apps: { type: "string", default: "1000" },
     rate: { type: "string" },
     files: { type: "string", default: "100000" },
+    runs: { type: "string", default: "100000" },
+    lines: { type: "string", default: "1000000" },
     megabytes: { type: "string", default: "5000" },
     "docker-host": { type: "string" },
     "no-write": { type: "boolean", default: false },
@@ -143,6 +146,13 @@ async function volumes(): Promise<string> {
   return section;
 }
 
+async function dashboard(): Promise<string> {
+  const options = { rounds, runs: Number(values.runs), lines: Number(values.lines) };
+  const section = dashboardSection(await benchDashboard(options, print));
+  print(section);
+  return section;
+}
+
 const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   proxy,
   "cold-start": coldStart,
@@ -158,6 +168,7 @@ const benchmarks: Readonly<Record<string, () => Promise<string>>> = {
   "docker-fleet": dockerFleet,
   "docker-calls": dockerCalls,
   volumes,
+  dashboard,
 };
 const [what = ""] = positionals;
 const bench = benchmarks[what];
