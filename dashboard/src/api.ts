@@ -69,7 +69,8 @@ export async function follow(path: string, { onEvent, signal, lastId: seenId = "
   }
 }
 
-async function refusalOf(response: Response): Promise<ApiError> {
+/** What a response that is no success says. */
+export async function refusalOf(response: Response): Promise<ApiError> {
   const body = (await response.json().catch(() => ({}))) as { message?: string };
   return new ApiError(response.status, body.message ?? `The platform answered ${response.status}.`, body);
 }

@@ -17,6 +17,8 @@ const theme = createTheme({
     NativeSelect: { defaultProps: { size: "xs" } },
     Textarea: { defaultProps: { size: "xs", withAsterisk: false } },
     Modal: { defaultProps: { lockScroll: false } },
+    // A dialog has no banner; its heading names it.
+    ModalHeader: { defaultProps: { role: "presentation" } },
   },
 });
 

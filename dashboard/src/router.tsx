@@ -99,6 +99,22 @@ const projectPages = [
     validateSearch: texts(["by"]),
     component: lazyRouteComponent(() => import("./project/usage-page.tsx"), "UsagePage"),
   }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/members",
+    component: lazyRouteComponent(() => import("./project/members-page.tsx"), "MembersPage"),
+  }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/volumes",
+    validateSearch: texts(["dir", "after"]),
+    component: lazyRouteComponent(() => import("./project/volumes-page.tsx"), "VolumesPage"),
+  }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/secrets",
+    component: lazyRouteComponent(() => import("./project/secrets-page.tsx"), "SecretsPage"),
+  }),
 ] as const;
 
 const app = createRoute({ getParentRoute: () => root, path: "/projects/$project/apps/$app", component: AppFrame });

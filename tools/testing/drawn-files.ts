@@ -73,7 +73,10 @@ const groups: readonly Group[] = [
   {
     what: "browsers",
     max: 1,
-    names: words("dashboard dashboard-story hostile-browser pages pages-account pages-docs"),
+    names: words(
+      "dashboard dashboard-project dashboard-story",
+      "hostile-browser pages pages-account pages-docs",
+    ),
   },
   {
     what: "networks of apps",

@@ -16,6 +16,9 @@ export type FormField = {
   readonly required?: boolean;
   readonly minLength?: number;
   readonly maxLength?: number;
+  readonly min?: number | string;
+  readonly max?: number;
+  readonly step?: number | "any";
   readonly readOnly?: boolean;
   readonly defaultValue?: string;
   readonly placeholder?: string;
@@ -87,15 +90,17 @@ function focusOn(form: HTMLFormElement): void {
 
 type ActionProps = ButtonProps & {
   readonly children: ReactNode;
+  /** For readers of the screen, where the text alone does not say what it is done to. */
+  readonly label?: string;
   readonly onAct: () => Promise<void>;
 };
 
 /** A button that does something, with its error below. */
-export function Action({ children, onAct, ...props }: ActionProps): ReactNode {
+export function Action({ children, label, onAct, ...props }: ActionProps): ReactNode {
   const { error, isWaiting, run } = useRun();
   return (
     <div className="action">
-      <Button variant="default" {...props} aria-disabled={isWaiting} onClick={() => void run(onAct)}>
+      <Button variant="default" {...props} aria-label={label} aria-disabled={isWaiting} onClick={() => void run(onAct)}>
         {children}
       </Button>
       <p className="error" role="alert">

@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { Button } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
+import { plainText } from "./plain-text.ts";
 
 /** One line. */
 export type LogLine = {
@@ -22,17 +23,6 @@ const rowPx = 20;
 const nearEndPx = 40;
 /** So far before the first line those before it are asked for. */
 const nearStartPx = 4_000;
-
-/** Codes for terminals: colours, titles, links. */
-const terminalCodes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
-
-/** Control characters but the tab, and those that turn the direction of what follows. */
-const unseen = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
-
-/** The text of a line as it is shown. */
-export function plainText(text: string): string {
-  return text.replaceAll(terminalCodes, "").replaceAll(unseen, "\ufffd");
-}
 
 const clock = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",

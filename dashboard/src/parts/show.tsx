@@ -30,7 +30,7 @@ export function Narrow({ children }: { readonly children: ReactNode }): ReactNod
 
 const kinds: readonly (readonly [RegExp, string])[] = [
   [/^(?:ACTIVE|RUNNING|success|live|finished|delivered|active)$/, "good"],
-  [/FAILED|failure|timeout|failed|taken_back|refused|denied/, "bad"],
+  [/FAILED|failure|timeout|failed|taken_back|refused|denied|failing/, "bad"],
   [/^(?:STOPPED|cancelled|replaced|expired|revoked)$/, "muted"],
 ];
 
@@ -95,6 +95,7 @@ export function durationText(ms: number): string {
 /** A number of bytes. */
 export function sizeText(bytes: number | null): string {
   if (bytes === null) return "";
+  if (bytes < 1e6) return bytes < 1000 ? `${bytes} B` : `${(bytes / 1e3).toFixed(1)} kB`;
   return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
 }
 

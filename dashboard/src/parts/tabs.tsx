@@ -1,14 +1,23 @@
 // The row of pages of a project or an app; it scrolls sideways on a phone.
-import type { ReactNode } from "react";
-import { Link, type LinkProps } from "@tanstack/react-router";
+import { useEffect, useRef, type ReactNode } from "react";
+import { Link, useLocation, type LinkProps } from "@tanstack/react-router";
 
 /** One page: its name and its address. */
 export type Tab = LinkProps & { readonly name: string; readonly isWhole?: boolean };
 
 /** Links to pages that belong together. */
 export function Tabs({ label, of }: { readonly label: string; readonly of: readonly Tab[] }): ReactNode {
+  const row = useRef<HTMLElement>(null);
+  const path = useLocation({ select: ({ pathname }) => pathname });
+  useEffect(() => {
+    const open = row.current?.querySelector('[aria-current="page"]');
+    if (row.current === null || open === null || open === undefined) return;
+    // The page that is open is in sight. Not by scrolling to it, which would move the page, too.
+    const [outer, inner] = [row.current.getBoundingClientRect(), open.getBoundingClientRect()];
+    row.current.scrollLeft += inner.left + inner.width / 2 - (outer.left + outer.width / 2);
+  }, [path, of.length]);
   return (
-    <nav aria-label={label} className="tabs">
+    <nav ref={row} aria-label={label} className="tabs">
       <ul>
         {of.map(({ name, isWhole = false, ...link }) => (
           <li key={name}>

@@ -16,6 +16,9 @@ export function ProjectFrame(): ReactNode {
 
 const pages = [
   ["Apps", "/projects/$project", "projects.read"],
+  ["Volumes", "/projects/$project/volumes", "volumes.read"],
+  ["Secrets", "/projects/$project/secrets", "secrets.read"],
+  ["Members", "/projects/$project/members", "members.read"],
   ["API keys", "/projects/$project/keys", "tokens.read"],
   ["Audit log", "/projects/$project/audit", "audit_log.read"],
   ["Usage", "/projects/$project/usage", "billing.read"],
