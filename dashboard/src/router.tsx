@@ -115,6 +115,18 @@ const projectPages = [
     path: "/secrets",
     component: lazyRouteComponent(() => import("./project/secrets-page.tsx"), "SecretsPage"),
   }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/webhooks",
+    validateSearch: texts(["state", "endpoint", "run", "page", "delivery", "endpoints"]),
+    component: lazyRouteComponent(() => import("./project/webhooks-page.tsx"), "WebhooksPage"),
+  }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/billing",
+    validateSearch: texts(["app", "month"]),
+    component: lazyRouteComponent(() => import("./project/billing-page.tsx"), "BillingPage"),
+  }),
 ] as const;
 
 const app = createRoute({ getParentRoute: () => root, path: "/projects/$project/apps/$app", component: AppFrame });

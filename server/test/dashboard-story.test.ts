@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./support/leftovers.ts";
 import type { Page } from "./support/browser.ts";
+import { isWhole } from "./support/dashboard-stage.ts";
 import { cloneOf, type GitPusher } from "./support/git-pusher.ts";
 import { openPages, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { answering, openPushFixture } from "./support/pushed-app.ts";
@@ -146,7 +147,9 @@ async function manages({ page, platform }: Stage): Promise<void> {
     body: "{}",
   });
   assert.equal(((await called.json()) as { result: unknown }).result, "first");
-  await page.click("Usage");
+  await page.click("Billing");
+  await page.shows("No coupon is applied.");
+  await isWhole(page);
   await page.type("Coupon code", "WELCOME");
   await page.click("Apply coupon");
   await page.shows("Welcome");

@@ -18,10 +18,12 @@ const pages = [
   ["Apps", "/projects/$project", "projects.read"],
   ["Volumes", "/projects/$project/volumes", "volumes.read"],
   ["Secrets", "/projects/$project/secrets", "secrets.read"],
+  ["Webhooks", "/projects/$project/webhooks", "webhooks.read"],
   ["Members", "/projects/$project/members", "members.read"],
   ["API keys", "/projects/$project/keys", "tokens.read"],
   ["Audit log", "/projects/$project/audit", "audit_log.read"],
   ["Usage", "/projects/$project/usage", "billing.read"],
+  ["Billing", "/projects/$project/billing", "billing.read"],
 ] as const;
 
 function Frame(): ReactNode {

@@ -1,14 +1,14 @@
-// What a project has used and what it costs, with a chart by day, its coupons, and a form to apply one.
+// What a project has used and what it costs, with a chart by day.
 import { lazy, Suspense, type ReactNode } from "react";
 import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
-import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
-import { Answer, durationText, Facts, State, Time, useTitle, Waiting } from "#parts/show.tsx";
-import { useMay } from "#permissions.ts";
-import { queryClient, slowRefreshMs } from "#queries.ts";
+import { moneyText } from "#parts/money.ts";
+import { Answer, durationText, Facts, useTitle, Waiting } from "#parts/show.tsx";
+import { slowRefreshMs } from "#queries.ts";
+import { appName } from "./app-name.ts";
 
 const CostChart = lazy(async () => ({ default: (await import("./cost-chart.tsx")).CostChart }));
 
@@ -30,18 +30,9 @@ const usageOf = (project: string, group: "app" | "day" | "compute", signal: Abor
     }),
   );
 
-/** Money in millionths, as a reader of the language writes it. */
-export function moneyText(micros: number, currency: string): string {
-  const digits = micros !== 0 && Math.abs(micros) < 10_000 ? 6 : 2;
-  return new Intl.NumberFormat(undefined, { style: "currency", currency, maximumFractionDigits: digits }).format(
-    micros / 1e6,
-  );
-}
-
 /** The page. */
 export function UsagePage(): ReactNode {
   const { project = "" } = useParams({ strict: false });
-  const may = useMay(project);
   const days = useQuery({
     queryKey: ["usage", project, "day"],
     queryFn: ({ signal }) => usageOf(project, "day", signal),
@@ -50,8 +41,15 @@ export function UsagePage(): ReactNode {
   useTitle("Usage", project);
   return (
     <>
-      <h1>Usage and billing</h1>
+      <h1>Usage</h1>
       <Cost project={project} />
+      <p className="muted">
+        Budgets, coupons and statements are on the page{" "}
+        <Link to="/projects/$project/billing" params={{ project }}>
+          Billing
+        </Link>
+        .
+      </p>
       <h2>Cost by day</h2>
       <Answer of={days}>
         {({ items, currency }) =>
@@ -68,9 +66,6 @@ export function UsagePage(): ReactNode {
         }
       </Answer>
       <Groups project={project} />
-      <h2>Coupons</h2>
-      <Coupons project={project} />
-      {may("billing.write") ? <ApplyCoupon project={project} /> : null}
     </>
   );
 }
@@ -160,55 +155,7 @@ type Group = {
   readonly pool?: string;
 };
 
-/** The name of an app is what follows the project in its id. */
 function groupName({ app_id: app, compute, compute_tier: tier, pool }: Group, project: string): string {
-  if (app !== undefined) return app.startsWith(`${project}-`) ? app.slice(project.length + 1) : app;
+  if (app !== undefined) return appName(app, project);
   return [compute, tier, pool].filter((part) => part !== undefined && part !== "").join(", ");
-}
-
-const couponsPath = "/v2/projects/{project_id}/billing/coupons";
-
-function Coupons({ project }: { readonly project: string }): ReactNode {
-  const coupons = useQuery({
-    queryKey: ["coupons", project],
-    queryFn: ({ signal }) => ask(api.GET(couponsPath, { params: { path: { project_id: project } }, signal })),
-  });
-  return (
-    <Answer of={coupons}>
-      {({ items }) => (
-        <List
-          label="Coupons"
-          columns={["Code", "Name", "State", "Applied", { head: "Left, cents", isNumber: true }]}
-          empty="No coupon is applied."
-          rows={items.map((coupon) => ({
-            key: coupon.code,
-            cells: [
-              <code key="code">{coupon.code}</code>,
-              coupon.name,
-              <State key="state" of={coupon.status} />,
-              <Time key="applied" at={coupon.applied_at} />,
-              coupon.percentage_rate === undefined ? coupon.amount_cents_balance : `${coupon.percentage_rate} %`,
-            ],
-          }))}
-        />
-      )}
-    </Answer>
-  );
-}
-
-function ApplyCoupon({ project }: { readonly project: string }): ReactNode {
-  return (
-    <div className="narrow">
-      <FieldForm
-        label="Apply a coupon"
-        submit="Apply coupon"
-        fields={[{ name: "code", label: "Coupon code", autoComplete: "off", spellCheck: false, required: true }]}
-        onSubmit={async ({ code = "" }) => {
-          const params = { path: { project_id: project } };
-          await ask(api.POST(`${couponsPath}/apply`, { params, body: { coupon_code: code.trim() } }));
-          await Promise.all(["coupons", "cost"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
-        }}
-      />
-    </div>
-  );
 }
