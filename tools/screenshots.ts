@@ -1,13 +1,14 @@
-// Takes pictures of all pages of the dashboard, in light, dark and on a phone, for people who look at them: runs the test that
-// opens them, which writes each one into dashboard/pictures. Look at them after a change of the pages.
+// Takes pictures of all pages of the dashboard, in light, dark and on a phone, for people who look at them: runs the tests that
+// open them, which write each one into dashboard/pictures. Look at them after a change of the pages.
 import { spawnSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { projectDir } from "./tidy/tree.ts";
 
 const folder = join(projectDir, "dashboard", "pictures");
+const files = ["dashboard", "dashboard-project-looks"].map((name) => `server/test/${name}.test.ts`);
 rmSync(folder, { recursive: true, force: true });
-const { status } = spawnSync(process.execPath, ["tools/test.ts", "server/test/dashboard.test.ts"], {
+const { status } = spawnSync(process.execPath, ["tools/test.ts", ...files], {
   cwd: projectDir,
   stdio: "inherit",
   env: { ...process.env, SLIPWAY_TEST_PICTURES: folder },
