@@ -100,14 +100,17 @@ async function fill(url: string, { projectId, appId, runs, lines }: Filling): Pr
 async function measureLoad(page: Page, address: string, rounds: number) {
   await page.send("Network.setCacheDisabled", { cacheDisabled: true });
   await page.send("Emulation.setCPUThrottlingRate", { rate: slowdown });
-  const { identifier } = await page.send("Page.addScriptToEvaluateOnNewDocument", { source: watchForPage });
+  const { identifier } = (await page.send("Page.addScriptToEvaluateOnNewDocument", { source: watchForPage })) as {
+    readonly identifier: string;
+  };
   const interactive: number[] = [];
   for (let round = 0; round < rounds; round++) {
     await page.goTo(`${address}?round=${round}`);
-    const ms = await until("the page is there", () => page.evaluate("window.thereAt ?? null"));
-    interactive.push(Math.round(ms as number));
+    const ms = await until("the page is there", () => evaluate<number | null>(page, "window.thereAt ?? null"));
+    interactive.push(Math.round(ms));
   }
-  const bytes: number = await page.evaluate(
+  const bytes = await evaluate<number>(
+    page,
     `performance.getEntries().reduce((sum, { transferSize = 0, name }) => sum + (name.includes("/v2/") ? 0 : transferSize), 0)`,
   );
   await page.send("Page.removeScriptToEvaluateOnNewDocument", { identifier });
@@ -130,16 +133,16 @@ const watchForPage = `(() => {
 async function measureRuns(page: Page, address: string) {
   await page.goTo(address);
   await page.shows("success");
-  const runsFrames = framesOf(await page.evaluate(scrolling("document.scrollingElement", 120)));
+  const runsFrames = framesOf(await evaluate(page, scrolling("document.scrollingElement", 120)));
   const runPages: number[] = [];
   const first = "document.querySelector('tbody tr')?.textContent";
   for (let count = 0; count < pagesOfRuns; count++) {
-    const before = await page.evaluate(first);
+    const before = await evaluate<string | undefined>(page, first);
     const began = performance.now();
     await page.click("Older");
     await until("the next page is there", async () => {
-      const now = await page.evaluate(first);
-      return now !== null && now !== before;
+      const now = await evaluate<string | undefined>(page, first);
+      return now !== undefined && now !== before;
     });
     runPages.push(Math.round(performance.now() - began));
   }
@@ -155,8 +158,8 @@ async function measureLog(page: Page, address: string) {
   let linesRead = 0;
   for (let count = 0; count < logPages; count++) {
     const newest = await numberInSight(page);
-    all.push(...((await page.evaluate(scrolling(log, -240))) as number[]));
-    await until("older lines are there", async () => (await page.evaluate(`${log}.scrollTop`)) > 0);
+    all.push(...(await evaluate<number[]>(page, scrolling(log, -240))));
+    await until("older lines are there", async () => (await evaluate<number>(page, `${log}.scrollTop`)) > 0);
     linesRead += newest - (await numberInSight(page));
   }
   return { logFrames: framesOf(all), linesRead, heapMb: [before, await heapMbOf(page)] as const };
@@ -167,8 +170,12 @@ async function numberInSight(page: Page): Promise<number> {
   const top = 'document.querySelector("[role=log]").getBoundingClientRect().top';
   const line = `[...document.querySelectorAll("[role=log] bdi")].find((one) => one.getBoundingClientRect().top > ${top})`;
   return await until("lines are drawn", () =>
-    page.evaluate(`Number(/line (\\d+)/.exec(${line}?.textContent)?.[1] ?? 0)`),
+    evaluate<number>(page, `Number(/line (\\d+)/.exec(${line}?.textContent)?.[1] ?? 0)`),
   );
+}
+
+async function evaluate<Result>(page: Page, expression: string): Promise<Result> {
+  return (await page.evaluate(expression)) as Result;
 }
 
 /** Scrolls the element by so many pixels in each of 60 frames; the milliseconds between frames. */
@@ -196,7 +203,7 @@ function framesOf(deltas: readonly number[]): Frames {
 
 async function heapMbOf(page: Page): Promise<number> {
   await page.send("HeapProfiler.collectGarbage");
-  const { usedSize } = await page.send("Runtime.getHeapUsage");
+  const { usedSize } = (await page.send("Runtime.getHeapUsage")) as { readonly usedSize: number };
   return Math.round(usedSize / 1e6);
 }
 
