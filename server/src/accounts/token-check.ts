@@ -90,11 +90,8 @@ export class TokenCheck {
     const found = this.cached(token);
     if (found !== undefined) return Promise.resolve(found);
     if (token.length > tokenLengthMax) return Promise.resolve(null);
-    const running = this.#running.get(token);
-    if (running !== undefined) return running;
-    const checking = this.#checkOrKeep(token).finally(() => this.#running.delete(token));
-    this.#running.set(token, checking);
-    return checking;
+    const check = (): Promise<Caller | null> => this.#checkOrKeep(token).finally(() => this.#running.delete(token));
+    return this.#running.getOrInsertComputed(token, check);
   }
 
   /** Clears the person's cache entries now, before the notification arrives: they may call again at once. */

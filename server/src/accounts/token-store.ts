@@ -52,9 +52,8 @@ export async function listAccounts(
   `.execute(db);
   const accounts = new Map<TokenId, { accountId: TokenId; createdAt: Date; tokens: TokenRow[] }>();
   for (const { first_at: createdAt, ...row } of rows) {
-    const account = accounts.get(row.account_id) ?? { accountId: row.account_id, createdAt, tokens: [] };
-    account.tokens.push(row);
-    accounts.set(row.account_id, account);
+    const { account_id: accountId } = row;
+    accounts.getOrInsertComputed(accountId, () => ({ accountId, createdAt, tokens: [] })).tokens.push(row);
   }
   return [...accounts.values()];
 }

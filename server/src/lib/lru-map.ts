@@ -20,6 +20,13 @@ export class LruMap<Key, Value> {
     return value;
   }
 
+  /** The entry, which is made when there is none; as with a Map. */
+  getOrInsertComputed(key: Key, make: () => Value): Value {
+    const value = this.#entries.get(key) ?? make();
+    this.set(key, value);
+    return value;
+  }
+
   set(key: Key, value: Value): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);

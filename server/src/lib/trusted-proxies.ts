@@ -37,15 +37,11 @@ export class TrustedProxies {
 
   /** The other end of the connection; the same object on every call. */
   peerOf(connection: Connection): Peer {
-    const known = this.#peers.get(connection);
-    if (known !== undefined) return known;
-    const address = connection.remoteAddress ?? "unknown";
-    const direct: Origin = { address, peer: address, proxies: 0 };
-    const peer: Peer = {
-      originOf: this.#has(address) ? (forwardedFor) => this.#walk(address, forwardedFor) : () => direct,
-    };
-    this.#peers.set(connection, peer);
-    return peer;
+    return this.#peers.getOrInsertComputed(connection, () => {
+      const address = connection.remoteAddress ?? "unknown";
+      const direct: Origin = { address, peer: address, proxies: 0 };
+      return { originOf: this.#has(address) ? (forwardedFor) => this.#walk(address, forwardedFor) : () => direct };
+    });
   }
 
   #walk(peer: string, forwardedFor = ""): Origin {

@@ -113,17 +113,15 @@ export class BuildLogs {
   }
 
   #batcherOf(buildId: BuildId): Batcher<store.BuildLine> {
-    const known = this.#batchers.get(buildId);
-    if (known !== undefined) return known;
-    const batcher = new Batcher<store.BuildLine>({
-      write: (lines) => this.#write(buildId, lines),
-      weigh: ({ line }) => line.length,
-      ...{ lingerMs, batchMax, queueMax, queueWeightMax, retryForMs },
-      onIdle: () => this.#batchers.delete(buildId),
-      clock: this.#parts.clock,
+    return this.#batchers.getOrInsertComputed(buildId, () => {
+      return new Batcher<store.BuildLine>({
+        write: (lines) => this.#write(buildId, lines),
+        weigh: ({ line }) => line.length,
+        ...{ lingerMs, batchMax, queueMax, queueWeightMax, retryForMs },
+        onIdle: () => this.#batchers.delete(buildId),
+        clock: this.#parts.clock,
+      });
     });
-    this.#batchers.set(buildId, batcher);
-    return batcher;
   }
 
   async #write(buildId: BuildId, lines: readonly store.BuildLine[]): Promise<void> {

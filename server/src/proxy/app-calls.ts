@@ -4,6 +4,7 @@ import type { LoadBalancingAlgorithm } from "@slipway/contract/app-choices.ts";
 import { assert } from "#lib/assert.ts";
 import { Fault, type FaultCode } from "#lib/fault.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
+import { LruMap } from "#lib/lru-map.ts";
 import type { ReadyReplica, ReleaseShare, StartFailure } from "#scheduler/replica-view.ts";
 import type { AdmittedCall, Live } from "./admitted-call.ts";
 import { lineTimeout } from "./call-faults.ts";
@@ -67,7 +68,7 @@ export class AppCalls {
   #shared: readonly SharedSlots[] | null = null;
   /** The view's division that `#shared` was made from. */
   #shares: readonly ReleaseShare[] | null = null;
-  readonly #tallies = new Map<ReleaseId, ReleaseTally>();
+  readonly #tallies = new LruMap<ReleaseId, ReleaseTally>(talliesMax);
   /** The view's array that `#open` was made from. */
   #seen = noReplicas;
   readonly #holds = new Set<Hold>();
@@ -309,10 +310,7 @@ export class AppCalls {
   }
 
   #newSlot(replica: ReadyReplica): ReplicaSlot {
-    const tally = this.#tallies.get(replica.releaseId) ?? new ReleaseTally();
-    const [oldest] = this.#tallies.keys();
-    if (this.#tallies.size >= talliesMax && oldest !== undefined) this.#tallies.delete(oldest);
-    this.#tallies.set(replica.releaseId, tally);
+    const tally = this.#tallies.getOrInsertComputed(replica.releaseId, () => new ReleaseTally());
     const pool = new ReplicaPool(replica.address, this.#parts);
     const slot = new ReplicaSlot({ replica, pool, tally, onAgain: () => this.#tryAgain() });
     for (const hold of this.#holds) {

@@ -66,8 +66,7 @@ export class BranchPoll {
     const isBack = group.some((app) => app.seen_sha !== null && this.#apps?.has(app.id) === false);
     // After the start of the platform each is asked once, hook or not, spread over the interval.
     const fresh: Pace = { askedMs: nowMs - pollMs * clock.random(), wasAsked: false, failures: 0, jitter: 1 };
-    const pace = this.#paces.get(key) ?? fresh;
-    this.#paces.set(key, pace);
+    const pace = this.#paces.getOrInsert(key, fresh);
     const isHooked = pace.wasAsked && group.every((app) => app.received_at !== null);
     return isBack || nowMs >= pace.askedMs + waitMs(pace, { pollMs, isHooked });
   }

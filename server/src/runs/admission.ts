@@ -47,10 +47,9 @@ export class Admission {
   }
 
   take(appId: AppId, bytes: number): void {
-    const taken = this.#apps.get(appId) ?? { runs: 0, bytes: 0 };
+    const taken = this.#apps.getOrInsertComputed(appId, () => ({ runs: 0, bytes: 0 }));
     taken.runs++;
     taken.bytes += bytes;
-    this.#apps.set(appId, taken);
     this.#runs++;
     this.#bytes += bytes;
   }

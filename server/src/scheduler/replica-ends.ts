@@ -93,10 +93,8 @@ export class ReplicaEnds {
   }
 
   #of(replicaId: ReplicaId) {
-    const known = this.#replicas.get(replicaId);
-    if (known !== undefined) return known;
-    const made = { runs: new Set<RunId>(), end: Promise.withResolvers<string>(), isTold: false, isReclaimed: false };
-    this.#replicas.set(replicaId, made);
-    return made;
+    return this.#replicas.getOrInsertComputed(replicaId, () => {
+      return { runs: new Set<RunId>(), end: Promise.withResolvers<string>(), isTold: false, isReclaimed: false };
+    });
   }
 }

@@ -7,6 +7,7 @@ import type { PoolRequest } from "#drivers/pools/pool.ts";
 import { checksOf } from "#drivers/readiness.ts";
 import { must } from "#lib/assert.ts";
 import { newReplicaId, type AppId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
+import { LruMap } from "#lib/lru-map.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Counters } from "./counters.ts";
@@ -78,7 +79,7 @@ const releasesMax = 1000;
 /** Runs replicas on a driver. */
 export class ReplicaRunner {
   readonly #parts: RunnerParts;
-  readonly #releases = new Map<ReleaseId, StoredRelease>();
+  readonly #releases = new LruMap<ReleaseId, StoredRelease>(releasesMax);
   readonly #creating = new Map<Replica, Promise<void>>();
   /** Ended replicas whose lines may still come. */
   readonly #leaving = new Map<ReplicaId, LineOwner>();
@@ -345,8 +346,6 @@ export class ReplicaRunner {
     const known = this.#releases.get(releaseId);
     if (known !== undefined) return known;
     const stored = must(await this.#parts.rows.release(releaseId), `release ${releaseId} is not stored`);
-    const [oldest] = this.#releases.keys();
-    if (this.#releases.size >= releasesMax && oldest !== undefined) this.#releases.delete(oldest);
     this.#releases.set(releaseId, stored);
     return stored;
   }

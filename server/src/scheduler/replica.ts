@@ -198,9 +198,7 @@ export class Fleet {
 }
 
 function put<Key>(map: Map<Key, Set<Replica>>, key: Key, replica: Replica): void {
-  const known = map.get(key);
-  if (known === undefined) map.set(key, new Set([replica]));
-  else known.add(replica);
+  map.getOrInsertComputed(key, () => new Set()).add(replica);
 }
 
 function take<Key>(map: Map<Key, Set<Replica>>, key: Key, replica: Replica): void {

@@ -63,8 +63,7 @@ export class Notifications {
 
   /** Calls `run` for each notification from now on, until the returned function is called. */
   listen(channel: Channel, run: NotificationListener): () => void {
-    const listeners = this.#listeners.get(channel) ?? new Set();
-    this.#listeners.set(channel, listeners.add(run));
+    const listeners = this.#listeners.getOrInsertComputed(channel, () => new Set()).add(run);
     return () => listeners.delete(run);
   }
 

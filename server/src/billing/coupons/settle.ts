@@ -63,9 +63,8 @@ function stretchesOf(currency: Currency, applied: readonly AppliedCoupon[], usag
   for (const { atMs, amount } of distinct(usage)) {
     const period = periodOf(atMs);
     const key = `${period} ${borders.filter((border) => border <= atMs).length}`;
-    const stretch = found.get(key) ?? { period, atMs, base: nothing(currency) };
+    const stretch = found.getOrInsertComputed(key, () => ({ period, atMs, base: nothing(currency) }));
     stretch.base = plus(stretch.base, amount);
-    found.set(key, stretch);
   }
   // Any record of a stretch can give its time: no border lies between them.
   return [...found.values()].sort((one, other) => one.atMs - other.atMs);
@@ -106,9 +105,8 @@ class Draws {
     const amount = this.#offer(coupon, period, left);
     if (amount.micros === 0n) return none;
     this.#turns.set(turn, coupon.id);
-    const periods = this.#drawn.get(coupon.id) ?? new Map<string, Money>();
+    const periods = this.#drawn.getOrInsertComputed(coupon.id, () => new Map());
     periods.set(period, plus(periods.get(period) ?? none, amount));
-    this.#drawn.set(coupon.id, periods);
     return amount;
   }
 

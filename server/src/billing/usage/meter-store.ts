@@ -97,10 +97,8 @@ async function readKnown(tx: Tx, sources: readonly SourceRow[]): Promise<Map<str
      order by s.source_id, s.begins_at`.execute(tx);
   const found = new Map<string, Slice[]>();
   for (const { id, begins_at: begins, ms, rate, before, micros } of rows) {
-    const slices = found.get(id) ?? [];
-    found.set(id, slices);
     const amounts = { rateFemtos: BigInt(rate), attosBefore: BigInt(before), micros: BigInt(micros) };
-    slices.push({ beginsAtMs: begins.getTime(), ms, ...amounts });
+    found.getOrInsertComputed(id, () => []).push({ beginsAtMs: begins.getTime(), ms, ...amounts });
   }
   return found;
 }

@@ -34,9 +34,7 @@ export function changesOf(
     const key = [day, source.appId, source.kind, compute, computeTier, poolOf(source.resources), shapeOf(source)].join(
       " ",
     );
-    const change = days.get(key) ?? { source, day, ms: 0n, builds: 0, micros: 0n };
-    days.set(key, change);
-    return change;
+    return days.getOrInsertComputed(key, () => ({ source, day, ms: 0n, builds: 0, micros: 0n }));
   };
   const add = (source: MeteredSource, { beginsAtMs, ms, micros }: Slice, sign: 1n | -1n): void => {
     const change = dayFor(source, beginsAtMs);

@@ -130,9 +130,8 @@ function waste({ pool, gpus }: FreePool, { compute, tier }: PoolRequest): number
 function shutFor(wish: PoolWish, free: readonly FreePool[], shut: Map<string, Set<Dimension>>): void {
   for (const request of wish) {
     for (const one of free.filter(({ pool }) => couldFit(pool, request))) {
-      const closed = shut.get(one.pool.name) ?? new Set();
+      const closed = shut.getOrInsertComputed(one.pool.name, () => new Set());
       for (const dimension of lacking(one, request)) closed.add(dimension);
-      shut.set(one.pool.name, closed);
     }
   }
 }

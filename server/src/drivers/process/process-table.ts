@@ -38,10 +38,7 @@ export function childrenByParent(): ReadonlyMap<number, readonly number[]> {
   const children = new Map<number, number[]>();
   for (const one of listProcesses()) {
     const parent = parseStat(readText(`/proc/${one}/stat`))?.parent;
-    if (parent === undefined) continue;
-    const known = children.get(parent);
-    if (known === undefined) children.set(parent, [one]);
-    else known.push(one);
+    if (parent !== undefined) children.getOrInsertComputed(parent, () => []).push(one);
   }
   return children;
 }

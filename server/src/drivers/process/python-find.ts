@@ -77,12 +77,7 @@ export class PythonFinder {
   /** The program's answer, cached if it is complete; null when it does not start or is not Python 3. */
   async #answer(path: string): Promise<Python | null> {
     const real = await realpath(path).catch(() => path);
-    let answer = this.#answers.get(real);
-    if (answer === undefined) {
-      answer = askPython(real, this.#environment);
-      this.#answers.set(real, answer);
-    }
-    const python = await answer;
+    const python = await this.#answers.getOrInsertComputed(real, () => askPython(real, this.#environment));
     // An operator may repair a broken or incomplete one while the platform runs.
     if (python === null || !python.hasVenv || !python.hasPip) this.#answers.delete(real);
     return python;
