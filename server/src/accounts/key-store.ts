@@ -1,6 +1,6 @@
 // Rows of the keys that sign tokens.
-import { sql, type Insertable, type Selectable } from "kysely";
-import { changeOne, type Db } from "#store/database.ts";
+import type { Insertable, Selectable } from "kysely";
+import { changeOne, readRows, type Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type SigningKeyRow = Selectable<Tables["signing_keys"]>;
@@ -31,15 +31,14 @@ export async function listWithdrawnKeys(db: Db): Promise<{ id: string; sealed: s
 
 /** All signing keys, including withdrawn ones, newest first. */
 export async function countedKeys(db: Db, now: Date): Promise<CountedKey[]> {
-  const { rows } = await sql<CountedKey>`
+  return await readRows<CountedKey>(db)`
     select key.id, key.created_at, key.retired_at, key.withdrawn_at,
            (select count(*)::integer from tokens
              where signing_key_id = key.id and revoked_at is null and (expires_at is null or expires_at > ${now})
            ) as "validTokens"
       from signing_keys key
      order by key.created_at desc, key.id
-  `.execute(db);
-  return rows;
+  `;
 }
 
 /** Adds a signing key. */

@@ -7,7 +7,7 @@ import type { BuildCause, BuildState } from "@slipway/contract/words.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
 import { addBuildLines } from "#logs/build-log-store.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { readRow, type Db, type Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { lastLines } from "./build-ending.ts";
@@ -73,7 +73,7 @@ export function claimable({ running, runningMax, working, workingMax }: ProjectS
 
 /** Reads a build; undefined when it does not exist. */
 export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord | undefined> {
-  const { rows } = await sql<BuildRecord>`
+  return await readRow<BuildRecord>(db)`
     select b.id as "buildId", b.project_id as "projectId", b.app_id as "appId", app.name as "appName", b.number, b.cause,
            b.request, b.config_toml as "configToml", b.commit_sha as commit, b.branch, b.settings,
            app.docker_auth_sealed is not null as "hasDockerAuth", b.keeps_artifact as "keepsArtifact",
@@ -81,8 +81,7 @@ export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord |
       from builds b
       join apps app on app.id = b.app_id
       left join releases live on live.id = app.live_release_id and live.origins ->> 'gitBranch' = 'default'
-     where b.id = ${buildId}`.execute(db);
-  return rows[0];
+     where b.id = ${buildId}`;
 }
 
 /**

@@ -7,7 +7,7 @@ import { requestedSource } from "#apps/settings.ts";
 import { checkFolder } from "#deploy/sources/git-url.ts";
 import type { AppId, BuildId, GitDeliveryId, ProjectId } from "#lib/ids.ts";
 import { must } from "#lib/assert.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { PushedApp } from "./judge.ts";
 import type { StatusState } from "./status-request.ts";
@@ -53,7 +53,7 @@ export async function readPushedApps(db: Db): Promise<PushedAppRow[]> {
 }
 
 async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedAppRow[]> {
-  const { rows } = await sql<PushedAppRow>`
+  return await readRows<PushedAppRow>(db)`
     select apps.id, apps.project_id, apps.name, apps.request, apps.stopped_at, apps.auto_deploy_paused_reason,
            (select settings ->> 'gitBranch' from builds where app_id = apps.id and settings is not null
              order by number desc limit 1) as usual_branch,
@@ -67,8 +67,7 @@ async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedApp
       from apps
       left join git_hooks hook on hook.app_id = apps.id
       left join git_heads head on head.app_id = apps.id
-     where apps.deleting_at is null and apps.request ->> 'gitRepo' is not null and ${where}`.execute(db);
-  return rows;
+     where apps.deleting_at is null and apps.request ->> 'gitRepo' is not null and ${where}`;
 }
 
 /** The settings of a row, which were validated when they were stored; all of them come from requests to the API. */
@@ -239,7 +238,7 @@ export type UnreportedBuild = {
 
 /** Builds whose state is to be told now, the longest due first. No locks: only one platform works on a database. */
 export async function unreportedBuilds(db: Db, limit: number): Promise<UnreportedBuild[]> {
-  const { rows } = await sql<UnreportedBuild>`
+  return await readRows<UnreportedBuild>(db)`
     select delivery.id, delivery.host, delivery.reported, delivery.report_tries as "reportTries",
            build.project_id as "projectId", build.app_id as "appId", app.name as "appName", build.id as "buildId",
            build.number, build.status, build.reason, build.commit_sha as commit, build.request ->> 'gitRepo' as "gitRepo"
@@ -250,8 +249,7 @@ export async function unreportedBuilds(db: Db, limit: number): Promise<Unreporte
        and delivery.reported is distinct from
            case when build.ended_at is null then 'pending' when build.status in ('success', 'cancelled') then build.status
                 else 'failure' end
-     order by delivery.report_at limit ${limit}`.execute(db);
-  return rows;
+     order by delivery.report_at limit ${limit}`;
 }
 
 /** Notes what the host was told, or why not; after the last one there is nothing more to tell. */

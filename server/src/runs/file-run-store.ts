@@ -2,7 +2,7 @@
 import { sql } from "kysely";
 import type { BuildRef } from "#apps/build-receiver.ts";
 import type { AppId, BuildId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
-import { changeOne, type Db, type Tx } from "#store/database.ts";
+import { changeOne, readRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** A run, its build and the app's live release. */
@@ -64,7 +64,7 @@ export async function readUnfinishedFileRun(tx: Tx, appId: AppId): Promise<RunId
 
 /** Runs whose builds have ended and that no replica has; those that still wait come first. No locks. */
 export async function readBuiltRuns(db: Db): Promise<WaitingRun[]> {
-  const { rows } = await sql<WaitingRun>`
+  return await readRows<WaitingRun>(db)`
     select runs.id as "runId", runs.project_id as "projectId", runs.app_id as "appId", runs.due_at = 'infinity' as "isWaiting",
            case when builds.id is not null
              then json_build_object('id', builds.id, 'status', builds.status, 'reason', builds.reason) end as build,
@@ -74,8 +74,7 @@ export async function readBuiltRuns(db: Db): Promise<WaitingRun[]> {
       left join releases on releases.build_id = builds.id
      where runs.build_id is not null and runs.ended_at is null and runs.state = 'pending'
        and (builds.id is null or builds.ended_at is not null)
-     order by runs.due_at desc limit ${batchMax}`.execute(db);
-  return rows;
+     order by runs.due_at desc limit ${batchMax}`;
 }
 
 /** Lets the run begin on the release. */

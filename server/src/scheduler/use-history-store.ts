@@ -2,7 +2,7 @@
 import { sql } from "kysely";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { RemovalStep } from "#lib/retention.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { readRows, type Db, type Tx } from "#store/database.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 
 /** Steps of stored rows, in seconds, and how long they are kept, in days. The hour more covers a request for a whole day. */
@@ -70,7 +70,7 @@ export async function readUses(
 ): Promise<readonly UsePoint[]> {
   const { from, to, stepMs, replicaId } = wanted;
   const { step } = wanted.rows === "minutes" ? minutes : quarters;
-  const { rows } = await sql<UsePoint>`
+  return await readRows<UsePoint>(db)`
     select floor(extract(epoch from at) * 1000 / ${stepMs})::float8 * ${stepMs} as at, replica_id as "replicaId",
            sum(samples)::float8 as samples, sum(cores) / sum(samples) as cores,
            sum(memory_bytes) / sum(samples) as "memoryBytes",
@@ -79,8 +79,7 @@ export async function readUses(
       from app_uses
      where app_id = ${appId} and step_seconds = ${step} and at >= ${from} and at < ${to}
        and (${replicaId}::text is null or replica_id in (${replicaId}, ''))
-     group by 1, 2 order by 1, 2`.execute(db);
-  return rows;
+     group by 1, 2 order by 1, 2`;
 }
 
 /** What is too old of all apps. `daysAgo` gives the instant that many days before now. */

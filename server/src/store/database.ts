@@ -196,6 +196,16 @@ export async function insertNew<Name extends keyof Tables>(
   return added.numInsertedOrUpdatedRows === 1n;
 }
 
+/** Executes the statement; returns its rows. */
+export function readRows<Row>(db: Db): Statement<Row[]> {
+  return async (text, ...values) => (await sql<Row>(text, ...values).execute(db)).rows;
+}
+
+/** Executes the statement; returns its first row, or undefined. */
+export function readRow<Row>(db: Db): Statement<Row | undefined> {
+  return async (text, ...values) => (await readRows<Row>(db)(text, ...values))[0];
+}
+
 /** Executes the statement; returns how many rows it inserted, updated or deleted. */
 export function changeRows(db: Db): Statement<number> {
   return async (text, ...values) => Number((await sql(text, ...values).execute(db)).numAffectedRows ?? 0n);

@@ -3,7 +3,7 @@
 import { sql } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { readRows, type Db, type Tx } from "#store/database.ts";
 import type { NewDelivery } from "./delivery.ts";
 
 /** The columns of a new row. */
@@ -81,7 +81,7 @@ const headColumns = sql`
  * many deliveries wait. No locks.
  */
 export async function listHeads(db: Db, { after, limit }: { after: EndpointId; limit: number }): Promise<Head[]> {
-  const { rows } = await sql<Head>`
+  return await readRows<Head>(db)`
     with recursive heads as (
       (select endpoint_id, due_at, project_id, url from webhook_deliveries
         where state = 'pending' and lease_holder is null and endpoint_id > ${after}
@@ -94,19 +94,17 @@ export async function listHeads(db: Db, { after, limit }: { after: EndpointId; l
     )
     select ${headColumns} from (select * from heads limit ${limit}) as head
       left join webhook_endpoints as endpoint on endpoint.id = head.endpoint_id
-     order by head.endpoint_id`.execute(db);
-  return rows;
+     order by head.endpoint_id`;
 }
 
 /** The heads of these endpoints; none for an endpoint without waiting deliveries. No order, no locks. */
 export async function readHeads(db: Db, endpointIds: readonly EndpointId[]): Promise<Head[]> {
-  const { rows } = await sql<Head>`
+  return await readRows<Head>(db)`
     select ${headColumns} from unnest(${[...endpointIds]}::uuid[]) as asked (id) cross join lateral (
       select endpoint_id, due_at, project_id, url from webhook_deliveries
        where state = 'pending' and lease_holder is null and endpoint_id = asked.id
        order by due_at, id limit 1) as head
-      left join webhook_endpoints as endpoint on endpoint.id = head.endpoint_id`.execute(db);
-  return rows;
+      left join webhook_endpoints as endpoint on endpoint.id = head.endpoint_id`;
 }
 
 export type ClaimedRow = Omit<NewDelivery, "appId" | "secret" | "bodyBytes"> & {
@@ -127,7 +125,7 @@ export type Claim = {
 /** Leases due deliveries, oldest first within each endpoint, to `holder`. Skips locked rows. */
 export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holder): Promise<ClaimedRow[]> {
   const { wanted, bytesMax, hasCapacity } = claim;
-  const { rows } = await sql<ClaimedRow>`
+  return await readRows<ClaimedRow>(db)`
     with wanted as (
       select * from unnest(${wanted.map((one) => one.endpointId)}::uuid[], ${wanted.map((one) => one.max)}::integer[])
         as wanted (endpoint_id, most)
@@ -151,8 +149,7 @@ export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holde
               claimed.project_id as "projectId", claimed.run_id as "runId", claimed.url,
               claimed.secret_sealed as "secretSealed", claimed.status_code as "statusCode",
               claimed.content_type as "contentType", claimed.body,
-              claimed.schedule_attempts as "scheduleAttempts"`.execute(db);
-  return rows;
+              claimed.schedule_attempts as "scheduleAttempts"`;
 }
 
 /** The result of an attempt of a held delivery. */

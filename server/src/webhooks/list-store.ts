@@ -5,7 +5,7 @@ import type { oneWebhookDelivery } from "@slipway/contract/answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
-import { changeOne, type Db, type Tx } from "#store/database.ts";
+import { changeOne, readRow, readRows, type Db, type Tx } from "#store/database.ts";
 import type { NewDelivery } from "./delivery.ts";
 
 const deliveryColumns = sql`
@@ -41,22 +41,20 @@ export type DeliveryFilter = {
 /** Newest first by number. No locks. */
 export async function listDeliveryRows(db: Db, filter: DeliveryFilter): Promise<DeliveryRow[]> {
   const { projectId, state, endpointId, runId, before, limit } = filter;
-  const { rows } = await sql<DeliveryRow>`
+  return await readRows<DeliveryRow>(db)`
     select ${deliveryColumns} from webhook_deliveries
      where project_id = ${projectId}
            ${when(state, (value) => sql`and state = ${value}`)}
            ${when(endpointId, (value) => sql`and endpoint_id = ${value}`)}
            ${when(runId, (value) => sql`and run_id = ${value}`)}
            ${when(before, (value) => sql`and number < ${value}`)}
-     order by number desc limit ${limit}`.execute(db);
-  return rows;
+     order by number desc limit ${limit}`;
 }
 
 /** A delivery of the project, or undefined. No locks. */
 export async function readDeliveryRow(db: Db, projectId: ProjectId, id: DeliveryId): Promise<DeliveryRow | undefined> {
-  const { rows } = await sql<DeliveryRow>`
-    select ${deliveryColumns} from webhook_deliveries where id = ${id} and project_id = ${projectId}`.execute(db);
-  return rows[0];
+  return await readRow<DeliveryRow>(db)`
+    select ${deliveryColumns} from webhook_deliveries where id = ${id} and project_id = ${projectId}`;
 }
 
 export type AttemptItem = Sent<z.infer<typeof oneWebhookDelivery>["attempts"][number]>;
@@ -64,10 +62,9 @@ type AttemptRow = Omit<AttemptItem, "answer"> & { readonly answer: Buffer | null
 
 /** The latest first, up to `limit`. No locks. */
 export async function listAttemptRows(db: Db, id: DeliveryId, limit: number): Promise<AttemptRow[]> {
-  const { rows } = await sql<AttemptRow>`
+  return await readRows<AttemptRow>(db)`
     select number, started_at as "startedAt", duration_ms as "durationMs", status_code as "statusCode", reason, answer
-      from webhook_attempts where delivery_id = ${id} order by number desc limit ${limit}`.execute(db);
-  return rows;
+      from webhook_attempts where delivery_id = ${id} order by number desc limit ${limit}`;
 }
 
 /** Which ended deliveries to send again. */
@@ -144,19 +141,17 @@ export async function listEndpointRows(
 ): Promise<EndpointRow[]> {
   const isOlder = ({ createdMicros, id }: EndpointCursor): RawBuilder<unknown> =>
     sql`and (created_at, id) < (timestamptz 'epoch' + ${createdMicros} * interval '1 microsecond', ${id}::uuid)`;
-  const { rows } = await sql<EndpointRow>`
+  return await readRows<EndpointRow>(db)`
     select ${endpointColumns} from webhook_endpoints as endpoint
      where project_id = ${projectId} ${when(before, isOlder)}
-     order by created_at desc, id desc limit ${limit}`.execute(db);
-  return rows;
+     order by created_at desc, id desc limit ${limit}`;
 }
 
 /** An endpoint of the project, or undefined. No locks. */
 export async function readEndpointRow(db: Db, projectId: ProjectId, id: EndpointId): Promise<EndpointRow | undefined> {
-  const { rows } = await sql<EndpointRow>`
+  return await readRow<EndpointRow>(db)`
     select ${endpointColumns} from webhook_endpoints as endpoint
-     where id = ${id} and project_id = ${projectId}`.execute(db);
-  return rows[0];
+     where id = ${id} and project_id = ${projectId}`;
 }
 
 /** False when it is already paused or does not exist. */
@@ -180,7 +175,7 @@ export async function pauseFailing(
   tx: Tx,
   { failingMs, limit }: { failingMs: number; limit: number },
 ): Promise<PausedRow[]> {
-  const { rows } = await sql<PausedRow>`
+  return await readRows<PausedRow>(tx)`
     with failing as (
       select id from webhook_endpoints
        where failing_since is not null and paused_at is null
@@ -190,10 +185,7 @@ export async function pauseFailing(
     )
     update webhook_endpoints as paused set paused_at = clock_timestamp()
       from failing where paused.id = failing.id
-    returning paused.id, paused.project_id as "projectId", paused.url, paused.last_failure as "lastFailure"`.execute(
-    tx,
-  );
-  return rows;
+    returning paused.id, paused.project_id as "projectId", paused.url, paused.last_failure as "lastFailure"`;
 }
 
 function when<Value>(value: Value | undefined, condition: (value: Value) => RawBuilder<unknown>): RawBuilder<unknown> {

@@ -1,7 +1,7 @@
 // Rows of the chains except their links: the list of chains, their checkpoints, and the stubs that retention leaves.
 // export-store.ts reads links; the database itself writes them.
 import { sql } from "kysely";
-import { insertNew, type Db } from "#store/database.ts";
+import { insertNew, readRow, readRows, type Db } from "#store/database.ts";
 import {
   checkpointLine,
   stubLine,
@@ -29,7 +29,7 @@ export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery):
     due === undefined
       ? sql`true`
       : sql`(checked.at is null or checked.at <= ${due.before} or checked.at > ${due.beyond} or last.number - checked.number >= ${due.entriesMin})`;
-  const { rows } = await sql<OpenEnd>`
+  return await readRows<OpenEnd>(db)`
     select known.chain, last.number, encode(last.hash, 'hex') as hash, coalesce(checked.number, 0) as previous
       from audit_chains as known
      cross join lateral (select number, hash from audit_links
@@ -37,8 +37,7 @@ export async function listOpenEnds(db: Db, { chain, due, limit }: OpenEndQuery):
       left join lateral (select number, at from audit_checkpoints
                           where chain = known.chain order by number desc limit 1) as checked on true
      where ${ofChain} and last.number > coalesce(checked.number, 0) and ${isDue}
-     order by known.chain limit ${limit}`.execute(db);
-  return rows;
+     order by known.chain limit ${limit}`;
 }
 
 export type NewCheckpoint = OpenEnd & { readonly at: Date; readonly keyId: string; readonly jws: string };
@@ -75,23 +74,21 @@ export async function readStub(db: Db, chain: Chain): Promise<StubLine | undefin
 
 /** The last signed position of a chain, from a checkpoint or a stub; undefined: there is none. No locks. */
 export async function readSigned(db: Db, chain: Chain): Promise<ChainPosition | undefined> {
-  const { rows } = await sql<ChainPosition>`
+  return await readRow<ChainPosition>(db)`
     (select number, encode(hash, 'hex') as hash from audit_checkpoints where chain = ${chain} order by number desc limit 1)
     union all
     (select number, encode(hash, 'hex') as hash from audit_stubs where chain = ${chain})
-    order by number desc limit 1`.execute(db);
-  return rows[0];
+    order by number desc limit 1`;
 }
 
 /** Every chain with links, and the time of its first link; by chain. No locks. */
 export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date }[]> {
-  const { rows } = await sql<{ chain: Chain; at: Date }>`
+  return await readRows<{ chain: Chain; at: Date }>(db)`
     select known.chain, first.at
       from audit_chains as known
      cross join lateral (select entry.at from audit_links as link join audit_log as entry on entry.id = link.entry_id
                           where link.chain = known.chain order by link.number limit 1) as first
-     order by known.chain`.execute(db);
-  return rows;
+     order by known.chain`;
 }
 
 /** Among the first `limit` links of a chain, the last one up to which all entries are older than `before`. No locks. */
@@ -99,15 +96,14 @@ export async function findCut(
   db: Db,
   { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
 ): Promise<ChainPosition | undefined> {
-  const { rows } = await sql<ChainPosition>`
+  return await readRow<ChainPosition>(db)`
     with begin as materialized (
       select link.number, link.hash, entry.at
         from audit_links as link join audit_log as entry on entry.id = link.entry_id
        where link.chain = ${chain} order by link.number limit ${limit})
     select number, encode(hash, 'hex') as hash from begin
      where number < coalesce((select min(number) from begin where at >= ${before}), 9223372036854775807)
-     order by number desc limit 1`.execute(db);
-  return rows[0];
+     order by number desc limit 1`;
 }
 
 export type Removal = {

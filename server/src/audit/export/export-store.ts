@@ -3,7 +3,7 @@
 import { sql, type RawBuilder } from "kysely";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db } from "#store/database.ts";
+import { readRows, type Db } from "#store/database.ts";
 import {
   conditionsOf,
   type AuditQuery,
@@ -77,13 +77,12 @@ export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<Link
   const parts = outcome
     ? oldestOf(wanted, outcome)
     : sql`${oldestOf(wanted, "success")} union all ${oldestOf(wanted, "failure")}`;
-  const { rows } = await sql<LinkedRow>`
+  return await readRows<LinkedRow>(db)`
     select found.*, (extract(epoch from found.at) * 1000000)::bigint as at_micros, link.number,
            encode(link.hash, 'hex') as hash
       from (select * from (${parts}) as part order by at, id limit ${limit}) as found
       join audit_links as link on link.entry_id = found.id and link.chain = ${chain}
-     order by found.at, found.id`.execute(db);
-  return rows;
+     order by found.at, found.id`;
 }
 
 function oldestOf(wanted: LinksByTime, outcome: AuditOutcome): RawBuilder<unknown> {
@@ -99,13 +98,12 @@ export async function readLinks(
   range: { readonly chain: Chain; readonly after: number; readonly through: number; readonly limit: number },
 ): Promise<LinkedRow[]> {
   const { chain, after, through, limit } = range;
-  const { rows } = await sql<LinkedRow>`
+  return await readRows<LinkedRow>(db)`
     select entry.*, (extract(epoch from entry.at) * 1000000)::bigint as at_micros, link.number,
            encode(link.hash, 'hex') as hash
       from (select chain, number, entry_id, hash from audit_links
              where chain = ${chain} and number > ${after} and number <= ${through}
              order by number limit ${limit}) as link
       join audit_log as entry on entry.id = link.entry_id and coalesce(entry.project_id, ${platformChain}) = link.chain
-     order by link.number`.execute(db);
-  return rows;
+     order by link.number`;
 }

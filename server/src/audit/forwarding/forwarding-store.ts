@@ -2,7 +2,7 @@
 // writes names the lease.
 import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import { changeOne, type Db, type Tx } from "#store/database.ts";
+import { changeOne, readRow, readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 /** A forwarding's id: a UUID. */
@@ -27,16 +27,14 @@ export async function readProjectForwarding(
   options: { readonly lock?: boolean } = {},
 ): Promise<ForwardingRow | undefined> {
   const lock = options.lock === true ? sql`for update` : sql``;
-  const { rows } = await sql<ForwardingRow>`
-    select ${columns} from audit_forwardings where scope = 'project' and chain = ${projectId} ${lock}`.execute(db);
-  return rows[0];
+  return await readRow<ForwardingRow>(db)`
+    select ${columns} from audit_forwardings where scope = 'project' and chain = ${projectId} ${lock}`;
 }
 
 /** The forwardings with these ids. No locks. */
 export async function readForwardings(db: Db, ids: readonly ForwardingId[]): Promise<ForwardingRow[]> {
-  const { rows } = await sql<ForwardingRow>`
-    select ${columns} from audit_forwardings where id = any(${[...ids]}::uuid[])`.execute(db);
-  return rows;
+  return await readRows<ForwardingRow>(db)`
+    select ${columns} from audit_forwardings where id = any(${[...ids]}::uuid[])`;
 }
 
 /** Adds a project's forwarding. It sends nothing before `position`. */

@@ -3,7 +3,7 @@ import { sql, type Insertable } from "kysely";
 import { costOfMonth } from "#billing/usage/usage-store.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import { insertNew, type Db, type Tx } from "#store/database.ts";
+import { insertNew, readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { BudgetState, BudgetTerms } from "./budget.ts";
 
@@ -130,7 +130,7 @@ export async function takeNotices(
   db: Db,
   { limit, holdMs }: { readonly limit: number; readonly holdMs: number },
 ): Promise<DueNotice[]> {
-  const { rows } = await sql<DueNotice>`
+  return await readRows<DueNotice>(db)`
     with due as (
       select id from budget_notices where due_at <= clock_timestamp()
        order by due_at limit ${limit} for update skip locked
@@ -138,8 +138,7 @@ export async function takeNotices(
     update budget_notices as taken
        set attempts = attempts + 1, due_at = clock_timestamp() + ${holdMs} * interval '1 millisecond'
       from due where taken.id = due.id
-    returning taken.id, taken.target, taken.kind, taken.content, taken.attempts`.execute(db);
-  return rows;
+    returning taken.id, taken.target, taken.kind, taken.content, taken.attempts`;
 }
 
 /** Postpones a notice that could not be sent. */

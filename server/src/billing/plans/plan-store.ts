@@ -1,7 +1,7 @@
 // Queries for the plans of projects, and how much of their limits they use.
 import { sql, type Selectable } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import { countRows, type Db, type Tx } from "#store/database.ts";
+import { countRows, readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type PlannedProject = Pick<Selectable<Tables["projects"]>, "id" | "name" | "plan" | "created_at">;
@@ -77,10 +77,9 @@ export async function readStandings(
   given: { readonly projectIds: readonly ProjectId[] | null; readonly period: string },
 ): Promise<StandingRow[]> {
   const only = given.projectIds === null ? sql`true` : sql`p.id = any(${[...given.projectIds]})`;
-  const { rows } = await sql<StandingRow>`
+  return await readRows<StandingRow>(db)`
     select p.id, p.plan, b.id is not null as "isStopped", b.app_id as "appId"
       from projects p
       left join budgets b on b.project_id = p.id and b.stopped_at is not null and b.period = ${given.period}
-     where ${only} and (p.plan is not null or b.id is not null)`.execute(db);
-  return rows;
+     where ${only} and (p.plan is not null or b.id is not null)`;
 }
