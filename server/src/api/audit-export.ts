@@ -1,10 +1,8 @@
 // Exports an audit log as a stream at the client's pace, and disconnects clients that are too slow. A failed export ends
 // without the final chunk of the chunked body, so that no client mistakes a part for the whole.
-import { once } from "node:events";
-import type { ServerResponse } from "node:http";
+import { pipeline } from "node:stream/promises";
 import type { ExportFormat } from "#audit/export/audit-export.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate, type Leave } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
@@ -12,6 +10,7 @@ import { timeOf } from "./audit-log.ts";
 import { projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { takenOver } from "./event-stream.ts";
 import type { HandlerParts } from "./parts.ts";
+import { limitTaking } from "./slow-clients.ts";
 
 type Parts = Pick<HandlerParts, "auditExport" | "clock" | "log" | "stopping">;
 
@@ -22,9 +21,6 @@ const types: Readonly<Record<ExportFormat, string>> = {
 
 /** Each repeatedly takes a database connection, and some megabytes. */
 const exportsMax = { all: 6, project: 2 } as const;
-/** The time limit for taking one part: this long, plus a millisecond per so many characters (128 kbit/s). */
-const slowestMs = 30_000;
-const slowestCharactersPerMs = 16;
 
 /** Route handlers for exports. */
 export function auditExportHandlers(parts: Parts) {
@@ -72,49 +68,25 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
   void reply.header("cache-control", "no-store");
   const response = takenOver(reply);
   response.writeHead(200);
-  await pour(begin, exported, { ...parts, response, requestId: request.id, admit: call.admit });
-}
-
-/** Never rejects. */
-async function pour(
-  begin: IteratorResult<string, unknown>,
-  texts: AsyncGenerator<string>,
-  given: Parts & Pick<ApiCall, "admit"> & { readonly response: ServerResponse; readonly requestId: string },
-): Promise<void> {
-  const { response, stopping, clock, log, requestId, admit } = given;
-  const gone = new AbortController();
-  response.once("close", () => gone.abort(new Error("the client is gone")));
-  const signal = AbortSignal.any([gone.signal, stopping]);
-  try {
-    for (let part = begin; part.done !== true; part = await texts.next()) {
-      signal.throwIfAborted();
-      if (!response.write(part.value)) await drained(response, { text: part.value, signal, clock });
+  let cancel = (): void => undefined;
+  async function* parted(): AsyncGenerator<string> {
+    for (let part = begin; part.done !== true; part = await exported.next()) {
+      cancel();
+      cancel = limitTaking(response, part.value.length, parts.clock);
+      yield part.value;
       // This may take minutes: stop when the caller has lost the right meanwhile.
-      await admit();
+      await call.admit();
     }
-    response.end();
-    await once(response, "close", { signal: AbortSignal.any([signal, AbortSignal.timeout(slowestMs)]) });
-  } catch (error) {
-    if (!signal.aborted && !(error instanceof Fault))
-      log.error({ err: error, requestId }, "an export of the audit log broke");
-    response.destroy();
-  } finally {
-    await texts.return(undefined);
   }
-}
-
-async function drained(
-  response: ServerResponse,
-  { text, signal, clock }: { readonly text: string; readonly signal: AbortSignal; readonly clock: Clock },
-): Promise<void> {
-  const slow = new AbortController();
-  const cancel = clock.after(slowestMs + text.length / slowestCharactersPerMs, () => {
-    slow.abort(new Error("the client took the export too slowly"));
-  });
   try {
-    await once(response, "drain", { signal: AbortSignal.any([signal, slow.signal]) });
+    await pipeline(parted, response, { signal: parts.stopping });
+  } catch (error) {
+    const isClientGone = (error as NodeJS.ErrnoException).code === "ERR_STREAM_PREMATURE_CLOSE";
+    if (!isClientGone && !parts.stopping.aborted && !(error instanceof Fault))
+      parts.log.error({ err: error, requestId: request.id }, "an export of the audit log broke");
   } finally {
     cancel();
+    await exported.return(undefined);
   }
 }
 

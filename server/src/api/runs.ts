@@ -4,11 +4,12 @@ import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { RunState } from "@slipway/contract/words.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { DeadChoice } from "#runs/dead-runs.ts";
+import type { DeadChoice, DeadCount } from "#runs/dead-runs.ts";
 import type { RunAndCallPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 import { appOf, pageWanted, projectOf, refOf, runOf, showPage, type ApiCall, type Handlers } from "./call.ts";
 import { projectGate } from "./project-gate.ts";
+import { limitTaking } from "./slow-clients.ts";
 import { showRun } from "./show-run.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -71,6 +72,11 @@ function readers(parts: HandlerParts) {
 function actors(parts: HandlerParts) {
   const { runs, apps } = parts;
   const gate = projectGate(sweeps);
+  const sweep = async (call: ApiCall, act: (choice: DeadChoice) => Promise<DeadCount>): Promise<DeadCount> => {
+    const choice = choiceOf(call);
+    await apps.require(choice.projectId, choice.appId);
+    return await gate.run(() => act(choice), { key: choice.projectId });
+  };
   return {
     async cancelRun(call) {
       return showOne(await runs.cancel(runOf(call), call.by), call, parts);
@@ -80,40 +86,22 @@ function actors(parts: HandlerParts) {
       return { runId } satisfies z.infer<typeof answers.redrivenRun>;
     },
     async redriveDeadRuns(call) {
-      const choice = choiceOf(call);
-      await apps.require(choice.projectId, choice.appId);
-      const { count, hasMore } = await gate.run(() => runs.dead.redriveAll(choice, call.by), {
-        key: choice.projectId,
-      });
+      const { count, hasMore } = await sweep(call, (choice) => runs.dead.redriveAll(choice, call.by));
       return { redriven: count, hasMore } satisfies z.infer<typeof answers.redrivenRuns>;
     },
     async purgeDeadRuns(call) {
-      const choice = choiceOf(call);
-      await apps.require(choice.projectId, choice.appId);
-      const { count, hasMore } = await gate.run(() => runs.dead.purge(choice, call.by), { key: choice.projectId });
+      const { count, hasMore } = await sweep(call, (choice) => runs.dead.purge(choice, call.by));
       return { purged: count, hasMore } satisfies z.infer<typeof answers.purgedRuns>;
     },
   } satisfies Handlers;
 }
 
-/** The time limit for taking a result: this long, plus a millisecond per so many bytes (128 kbit/s). */
-const slowestMs = 30_000;
-const slowestBytesPerMs = 16;
-
 /** Resolves when the answer has left the memory, or the client is gone; disconnects clients that are too slow. */
-function left(response: ServerResponse, bytes: number, clock: Clock): Promise<void> {
-  if (response.closed || response.destroyed) return Promise.resolve();
-  return new Promise((resolve) => {
-    const over = (): void => {
-      cancel();
-      resolve();
-    };
-    const cancel = clock.after(slowestMs + bytes / slowestBytesPerMs, () => {
-      response.destroy();
-      over();
-    });
-    response.once("close", over);
-  });
+async function left(response: ServerResponse, bytes: number, clock: Clock): Promise<void> {
+  if (response.closed || response.destroyed) return;
+  const cancel = limitTaking(response, bytes, clock);
+  await new Promise((resolve) => response.once("close", resolve));
+  cancel();
 }
 
 /** An app's bytes are served from the platform's origin: a browser must neither render nor run them. */

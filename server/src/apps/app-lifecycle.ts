@@ -1,6 +1,7 @@
 // Stops, starts, restarts and deletes apps. Each change locks the app's row and writes it with its audit row in one transaction: of
 // two at once one wins, and the other is refused. Scheduler, proxy and runs hear of it through the routing table.
 import { sql } from "kysely";
+import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
@@ -30,29 +31,27 @@ export class AppLifecycle {
    * the roll-out stays paused until somebody resumes it.
    */
   async stop(change: AppChange): Promise<void> {
-    await this.#change(change, async (tx, app) => {
+    await this.#change(change, "app.stop", async (tx, app) => {
       if (app.stopped_at !== null)
         throw new Fault("conflict", `The app is already stopped, since ${app.stopped_at.toISOString()}.`);
       await setStopped(tx, app.id, true);
       await pauseRollOut(tx, app.id);
-      const changes = { stopped: { old: false, new: true } };
-      await recordOfApp(tx, { ...change, name: app.name, action: "app.stop", changes });
+      return { stopped: { old: false, new: true } };
     });
   }
 
   /** Starts a stopped app. */
   async start(change: AppChange): Promise<void> {
-    await this.#change(change, async (tx, app) => {
+    await this.#change(change, "app.start", async (tx, app) => {
       if (app.stopped_at === null) throw new Fault("conflict", "The app is not stopped.");
       await setStopped(tx, app.id, false);
-      const changes = { stopped: { old: true, new: false } };
-      await recordOfApp(tx, { ...change, name: app.name, action: "app.start", changes });
+      return { stopped: { old: true, new: false } };
     });
   }
 
   /** Replaces the app's replicas step by step while others serve. */
   async restart(change: AppChange): Promise<void> {
-    await this.#change(change, async (tx, app) => {
+    await this.#change(change, "app.restart", async (tx, app) => {
       if (app.stopped_at !== null) throw new Fault("conflict", "The app is stopped; start it instead.");
       if (app.live_release_id === null)
         throw new Fault("conflict", "The app has no release yet, so there is nothing to restart.");
@@ -61,7 +60,7 @@ export class AppLifecycle {
         .set({ restarts: sql<number>`restarts + 1` })
         .where("id", "=", app.id)
         .execute();
-      await recordOfApp(tx, { ...change, name: app.name, action: "app.restart", changes: {} });
+      return {};
     });
   }
 
@@ -70,17 +69,23 @@ export class AppLifecycle {
    * everything of it is removed but its audit log and usage.
    */
   async delete(change: AppChange): Promise<void> {
-    await this.#change(change, async (tx, app) => {
+    await this.#change(change, "app.delete", async (tx, app) => {
       await markAppsDeleted(tx, [app.id]);
       await notify(tx, "plans", change.projectId);
-      await recordOfApp(tx, { ...change, name: app.name, action: "app.delete", changes: {} });
+      return {};
     });
     this.#onDeleted();
   }
 
-  async #change(change: AppChange, act: (tx: Tx, app: AppRow) => Promise<void>): Promise<void> {
+  /** `act` returns what is recorded of the change. */
+  async #change(
+    change: AppChange,
+    action: AuditAction,
+    act: (tx: Tx, app: AppRow) => Promise<Record<string, { old: unknown; new: unknown }>>,
+  ): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      await act(tx, await lockAppForChange(tx, change));
+      const app = await lockAppForChange(tx, change);
+      await recordOfApp(tx, { ...change, name: app.name, action, changes: await act(tx, app) });
       await notify(tx, "apps", change.appId);
     });
   }

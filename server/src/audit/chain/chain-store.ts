@@ -9,7 +9,7 @@ import {
   type CheckpointLine,
   type StubLine,
 } from "#audit/export/export-format.ts";
-import type { Chain } from "#audit/export/export-store.ts";
+import { lastOf, type Chain } from "#audit/export/export-store.ts";
 
 /** The end of a chain without a checkpoint. `previous`: the number of the chain's last checkpoint, or 0. */
 export type OpenEnd = ChainPosition & { readonly chain: Chain; readonly previous: number };
@@ -74,11 +74,7 @@ export async function readStub(db: Db, chain: Chain): Promise<StubLine | undefin
 
 /** The last signed position of a chain, from a checkpoint or a stub; undefined: there is none. No locks. */
 export async function readSigned(db: Db, chain: Chain): Promise<ChainPosition | undefined> {
-  return await readRow<ChainPosition>(db)`
-    (select number, encode(hash, 'hex') as hash from audit_checkpoints where chain = ${chain} order by number desc limit 1)
-    union all
-    (select number, encode(hash, 'hex') as hash from audit_stubs where chain = ${chain})
-    order by number desc limit 1`;
+  return (await lastOf("audit_checkpoints", chain).execute(db)).rows[0];
 }
 
 /** Every chain with links, and the time of its first link; by chain. No locks. */

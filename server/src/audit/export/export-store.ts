@@ -34,8 +34,7 @@ export type LinkedRow = AuditRow & ChainPosition;
 
 /** The last link of a chain, even if it was removed since. No locks. */
 export async function readHead(db: Db, chain: Chain): Promise<ChainPosition> {
-  const { rows } = await headOf(chain).execute(db);
-  return rows[0] ?? chainBegin;
+  return (await lastOf("audit_links", chain).execute(db)).rows[0] ?? chainBegin;
 }
 
 /** `atMicros`: the database's time of the read; every entry up to `number` is earlier. */
@@ -46,16 +45,16 @@ export async function readEnd(db: Db, chain: Chain): Promise<ChainEnd> {
   const { rows } = await sql<ChainEnd>`
     select coalesce(number, 0) as number, coalesce(hash, ${chainBegin.hash}) as hash,
            (extract(epoch from clock_timestamp()) * 1000000)::bigint + 1 as "atMicros"
-      from (values (true)) as always left join lateral (${headOf(chain)}) as head on true`.execute(db);
+      from (values (true)) as always left join lateral (${lastOf("audit_links", chain)}) as head on true`.execute(db);
   const [end] = rows;
   assert(end, "a left join has a row for each on its left side");
   return end;
 }
 
-/** The last link, or the stub if there is no link. */
-function headOf(chain: Chain): RawBuilder<ChainPosition> {
+/** The last row of the chain in the table, or the stub if there is none. */
+export function lastOf(table: "audit_links" | "audit_checkpoints", chain: Chain): RawBuilder<ChainPosition> {
   return sql<ChainPosition>`
-    (select number, encode(hash, 'hex') as hash from audit_links where chain = ${chain} order by number desc limit 1)
+    (select number, encode(hash, 'hex') as hash from ${sql.table(table)} where chain = ${chain} order by number desc limit 1)
     union all
     (select number, encode(hash, 'hex') as hash from audit_stubs where chain = ${chain})
     order by number desc limit 1`;

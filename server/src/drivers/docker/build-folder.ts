@@ -1,12 +1,13 @@
 // Fills the folder of one build of an image: what the builder reads (the context and the Dockerfile), and what only the client
 // reads (credentials, variables). The folder is the platform's alone and is removed after the build.
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readFile, realpath, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { namesLocalFiles } from "#drivers/process/build-packages.ts";
 import { runToEnd } from "#drivers/run-to-end.ts";
+import { addSelfLink } from "#drivers/self-link.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { checkDockerfile } from "./dockerfile-check.ts";
 import { contextPaths, writeDockerfile, type ImageStep } from "./dockerfile.ts";
@@ -69,17 +70,12 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   return { parameters: [...secrets, `--file=${file}`, context], steps, dockerfile: null };
 }
 
-/** Copies the app's files, keeping links, and adds `app` as a link to the folder itself: some apps start `app/main.py`. */
+/** Copies the app's files, keeping links, and what the build needs beside them. */
 async function fillContext({ plan, sourceDir, runtimeDir, signal }: Given, context: string): Promise<void> {
   const code = join(context, contextPaths.code);
   await mkdir(context);
   await runToEnd("cp", ["-RP", sourceDir, code], signal);
-  const link = join(code, "app");
-  const isTaken = await lstat(link).then(
-    () => true,
-    () => false,
-  );
-  if (!isTaken) await symlink(".", link);
+  await addSelfLink(code);
   await writeFile(join(context, contextPaths.requirements), `${plan.requirements.join("\n")}\n`);
   if (plan.runtime !== "cortex") return;
   const runtime = join(context, contextPaths.runtime);

@@ -5,6 +5,7 @@ import type { ReplicaLine } from "#drivers/driver.ts";
 import { cutLines } from "#drivers/log-lines.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { storeLines } from "#drivers/stored-lines.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { ContainerFile, LogReached } from "./container-file.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
@@ -24,8 +25,6 @@ export type ContainerLogOptions = {
   readonly onFault: (error: unknown) => void;
 };
 
-/** Lines are dropped after these attempts, so that a replica can be forgotten eventually. */
-const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
 const following: RetryPolicy = { firstMs: 100, factor: 2, msMax: 10_000, jitter: 0.2, triesMax: untilStop };
 /** Before the log of a container that may still run is read on. */
 const pauseMs = 1000;
@@ -156,13 +155,8 @@ export class ContainerLog {
 
   /** False when closed before the lines were stored: they will be read again. */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
-    const { clock } = this.#options;
     const { signal } = this.#stop;
-    if (lines.length === 0) return !signal.aborted;
-    // The sink reports its own errors; here it only matters that lines are not lost at once.
-    const options = { ...storing, clock, signal, onFailure: () => undefined };
-    const isStored = await retry(options, () => this.#options.lines(lines).then(() => true));
-    return isStored ?? !signal.aborted;
+    return lines.length === 0 ? !signal.aborted : await storeLines(lines, { ...this.#options, signal });
   }
 
   #moveTo(position: string, reached: LogReached): void {

@@ -76,6 +76,15 @@ export function sharedWarnings(pools: readonly Pool[], settings: PartialWish): s
   ];
 }
 
+/** What of a request limits the pools that it may run in, in words. */
+export function limitNames({ provider, region, tier }: Pick<PoolRequest, "provider" | "region" | "tier">): string[] {
+  return [
+    ...(provider === null ? [] : [`provider ${provider}`]),
+    ...(region === null ? [] : [`region ${region}`]),
+    ...(tier === "protected" ? ["computeTier protected"] : []),
+  ];
+}
+
 function whyNotThere(
   pools: readonly Pool[],
   wanted: Pick<PoolRequest, "provider" | "region" | "tier"> & {
@@ -84,11 +93,7 @@ function whyNotThere(
   },
 ): string {
   const { types, provider, region, tier, advised } = wanted;
-  const where = [
-    ...(provider === null ? [] : [`provider ${provider}`]),
-    ...(region === null ? [] : [`region ${region}`]),
-    ...(tier === "protected" ? ["computeTier protected"] : []),
-  ];
+  const where = limitNames({ provider, region, tier });
   const there = pools.map((pool) => `${pool.provider ?? "any provider"} ${pool.region ?? "any region"} (${pool.tier})`);
   const asked = types.length === 0 ? where.join(", ") : `compute ${types.join(" or ")} with ${where.join(", ")}`;
   return `The app requests ${asked}, but the platform has ${types.length === 0 ? "only" : "it only with"} ${[...new Set(there)].join(", ")}. Change provider, region or computeTier, or leave them out${howToChange(advised)}.`;

@@ -12,6 +12,7 @@ import {
   type FreePool,
   type PoolWish,
 } from "./choose-pool.ts";
+import { limitNames } from "./fit.ts";
 import { anyRegion, type PoolRequest } from "./pool.ts";
 
 /** `lost`: too few of the pool's cards answer, whoever has them. */
@@ -178,7 +179,6 @@ function unneeded(wish: PoolWish): { readonly names: string; readonly wish: Pool
 function whereOf(wish: PoolWish, free: readonly FreePool[]): string {
   const [first] = wish;
   if (first === undefined) return "";
-  const { provider, region } = first;
   const isTierShort = wish.some((request) =>
     free.some(
       ({ pool }) =>
@@ -187,11 +187,7 @@ function whereOf(wish: PoolWish, free: readonly FreePool[]): string {
         !isAllowed(pool, request),
     ),
   );
-  const where = [
-    ...(provider === null ? [] : [`provider ${provider}`]),
-    ...(region === null ? [] : [`region ${region}`]),
-    ...(isTierShort ? ["computeTier protected"] : []),
-  ];
+  const where = limitNames({ ...first, tier: isTierShort ? "protected" : "interruptible" });
   return where.length === 0 ? "" : ` with ${where.join(" and ")}`;
 }
 

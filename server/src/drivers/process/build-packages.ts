@@ -109,11 +109,7 @@ export class BuildPackages {
       key: `pip-${shortHash(python.path, `${python.version}.${python.patch}`)}`,
       ageMsMax: Number.POSITIVE_INFINITY,
       signal: tools.signal,
-      make: async (made) => {
-        const command = [python.path, "-I", "-m", "venv", made] as const;
-        const result = await runTool(tools, { command, cwd: "/", stage: "prepare", isQuiet: true });
-        if (!result.isOk) throw environmentFailed(result, tools);
-      },
+      make: (made) => prepare(tools, python.path, "-I", "-m", "venv", made),
     });
     return folder;
   }
@@ -169,17 +165,8 @@ export class BuildPackages {
         make: async (made) => {
           await createEmpty(python, tools, made);
           await copySeed({ python, tools, seed: await this.#seed(python, tools), folder: made });
-          const command = [
-            join(made, "bin/python"),
-            "-m",
-            "pip",
-            "install",
-            "--no-input",
-            "--quiet",
-            "--only-binary",
-            ":all:",
-            "uv",
-          ] as const;
+          const options = ["--no-input", "--quiet", "--only-binary", ":all:"];
+          const command = [join(made, "bin/python"), "-m", "pip", "install", ...options, "uv"] as const;
           const result = await runTool(tools, { command, cwd: "/", stage: "prepare" });
           if (!result.isOk) throw new BuildFailed("uv could not be installed");
         },
@@ -242,7 +229,11 @@ function shortHash(...parts: readonly string[]): string {
 }
 
 async function createEmpty(python: Python, tools: BuildTools, folder: string): Promise<void> {
-  const command = [python.path, "-I", "-m", "venv", "--without-pip", folder] as const;
+  await prepare(tools, python.path, "-I", "-m", "venv", "--without-pip", folder);
+}
+
+/** Runs a command without which there is no environment. */
+async function prepare(tools: BuildTools, ...command: [string, ...string[]]): Promise<void> {
   const result = await runTool(tools, { command, cwd: "/", stage: "prepare", isQuiet: true });
   if (!result.isOk) throw environmentFailed(result, tools);
 }
@@ -251,9 +242,7 @@ async function createEmpty(python: Python, tools: BuildTools, folder: string): P
 async function copySeed(given: { python: Python; tools: BuildTools; seed: string; folder: string }): Promise<void> {
   const { python, tools, seed, folder } = given;
   const packages = join("lib", `python${python.version}`, "site-packages");
-  const command = ["cp", "-R", `${join(seed, packages)}/.`, `${join(folder, packages)}/`] as const;
-  const result = await runTool(tools, { command, cwd: "/", stage: "prepare", isQuiet: true });
-  if (!result.isOk) throw environmentFailed(result, tools);
+  await prepare(tools, "cp", "-R", `${join(seed, packages)}/.`, `${join(folder, packages)}/`);
   for (const name of (await readdir(join(seed, "bin"))).filter((candidate) => candidate.startsWith("pip"))) {
     const script = await readFile(join(seed, "bin", name), "utf8");
     await writeFile(join(folder, "bin", name), script.replaceAll(seed, folder), { mode: 0o755 });

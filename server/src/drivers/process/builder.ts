@@ -2,10 +2,11 @@
 // environment. Stages: prepare (files, Python), commands before, packages, commands after, compiled files.
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { existsSync } from "node:fs";
-import { lstat, mkdir, readdir, symlink } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
+import { addSelfLink } from "#drivers/self-link.ts";
 import type { Clock } from "#lib/clock.ts";
 import { must } from "#lib/assert.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
@@ -265,7 +266,7 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
   }
 }
 
-/** Copies the app's files, keeping links, and adds `app` as a link to the folder itself: some apps start `app/main.py`. */
+/** Copies the app's files, keeping links. */
 async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): Promise<void> {
   const result = await runTool(tools, { command: ["cp", "-RP", sourceDir, appDir], cwd: "/", stage: "code" });
   if (!result.isOk) {
@@ -273,10 +274,5 @@ async function copyFiles(sourceDir: string, appDir: string, tools: BuildTools): 
       `The app's files could not be copied: the command ${exitText(result.end, tools.timeoutMs)}. The operator has to check the disk.`,
     );
   }
-  const link = join(appDir, "app");
-  const isTaken = await lstat(link).then(
-    () => true,
-    () => false,
-  );
-  if (!isTaken) await symlink(".", link);
+  await addSelfLink(appDir);
 }

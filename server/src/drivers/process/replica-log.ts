@@ -3,7 +3,7 @@
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
-import { retry, type RetryPolicy } from "#lib/retry.ts";
+import { storeLines } from "#drivers/stored-lines.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
 import { readJson, writeIfFits } from "#drivers/json-file.ts";
 import { type ReplicaPaths } from "./replica-files.ts";
@@ -23,9 +23,6 @@ export type ReplicaLogOptions = {
 
 /** How often the position is written while lines are flowing. */
 const keepEveryMs = 100;
-/** Lines are dropped after these attempts, so that a replica's exit is reported eventually. */
-const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
-
 /** The two output files of one replica. */
 export class ReplicaLog {
   readonly #options: ReplicaLogOptions;
@@ -149,13 +146,9 @@ export class ReplicaLog {
 
   /** False when closed before the lines were stored: they will be read again. */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
-    const { clock } = this.#options;
-    const { signal } = this.#stop;
     this.#isStoring = true;
-    // The sink reports its own errors; here it only matters that lines are not lost at once.
-    const options = { ...storing, clock, signal, onFailure: () => undefined };
-    const isStored = await retry(options, () => this.#options.lines(lines).then(() => true));
+    const isStored = await storeLines(lines, { ...this.#options, signal: this.#stop.signal });
     this.#isStoring = false;
-    return isStored ?? !signal.aborted;
+    return isStored;
   }
 }

@@ -1,0 +1,17 @@
+// Hands lines of a replica to the sink until they are stored, for all drivers.
+import type { Clock } from "#lib/clock.ts";
+import { retry, type RetryPolicy } from "#lib/retry.ts";
+import type { ReplicaLine, ReplicaSink } from "./driver.ts";
+
+/** Lines are dropped after these attempts, so that a replica's end is reported and it can be forgotten. */
+const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
+
+/** False when `signal` was aborted before the lines were stored: they will be read again. */
+export async function storeLines(
+  given: readonly ReplicaLine[],
+  { lines, clock, signal }: Pick<ReplicaSink, "lines"> & { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<boolean> {
+  // The sink reports its own errors; here it only matters that lines are not lost at once.
+  const options = { ...storing, clock, signal, onFailure: () => undefined };
+  return (await retry(options, () => lines(given).then(() => true))) ?? !signal.aborted;
+}
