@@ -1,4 +1,4 @@
-// The route that lists what replicas can have here, and its answer.
+// The routes that list what replicas can have here, for everybody, and how much of it is free, for operators; and their answers.
 import { z } from "zod";
 import type { Route } from "./route.ts";
 
@@ -22,6 +22,26 @@ export const hardwareAnswer = z.object({
   ),
 });
 
+/** `GET /v2/operator/platform`. */
+export const platformAnswer = z.strictObject({
+  version: z.string(),
+  driver: z.string(),
+  pools: z.array(
+    z.strictObject({
+      name: z.string(),
+      provider: z.string().nullable(),
+      region: z.string().nullable(),
+      tier: z.string(),
+      cores: z.number().meta({ description: "What replicas may have together, overcommitment included." }),
+      freeCores: z.number().meta({ description: "Negative after the pool was made smaller." }),
+      memoryGb: z.number(),
+      freeMemoryGb: z.number(),
+      gpus: z.array(z.strictObject({ compute: z.string(), count: z.int(), usable: z.int(), free: z.int() })),
+      replicas: z.int().meta({ description: "Replicas that have something of it." }),
+    }),
+  ),
+});
+
 /** By operation id. */
 export const hardwareRoutes = {
   getHardware: {
@@ -33,5 +53,14 @@ export const hardwareRoutes = {
     audit: null,
     status: 200,
     answer: hardwareAnswer,
+  },
+  getOperatorPlatform: {
+    method: "GET",
+    path: "/v2/operator/platform",
+    about: "The platform's version and driver, and its pools with what is free of them. Operators only.",
+    access: "platform.manage",
+    audit: null,
+    status: 200,
+    answer: platformAnswer,
   },
 } as const satisfies Record<string, Route>;

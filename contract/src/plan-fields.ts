@@ -16,6 +16,15 @@ export const operatorProjectFields = {
 
 /** `GET /v2/operator/projects`. */
 export const operatorProjectQuery = {
+  search: {
+    kind: "text",
+    toml: null,
+    form: /^[^\x00-\x1f\x7f]{1,100}$/,
+    allowed: "1 to 100 characters",
+    default: null,
+    defaultAbout: "all projects",
+    about: "Only projects whose name contains this, in upper or lower case, or that have this id.",
+  },
   pageSize: pageSize(200, 50, "projects"),
   nextToken: nextToken("nextToken", /^(dev-)?p-[0-9a-f]{8}$/),
 } as const satisfies Record<string, Field>;

@@ -1,11 +1,14 @@
-// What `GET /v2/hardware` lists: the pools of the driver with the prices of billing. A part of `platform.ts`.
+// What `GET /v2/hardware` lists: the pools of the driver with the prices of billing; and what operators see of them. A part of
+// `platform.ts`.
 import type { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import type { hardwareAnswer } from "@slipway/contract/hardware-routes.ts";
+import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import type { PriceOf } from "#billing/usage/prices.ts";
 import { computeOf, gpusOf } from "#drivers/pools/choose-pool.ts";
+import type { Driver } from "#drivers/driver.ts";
 import { replicaMaxOf } from "#drivers/pools/fit.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
+import slipway from "../package.json" with { type: "json" };
 
 /** The answer, in the order of the pools. */
 export function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof hardwareAnswer> {
@@ -25,4 +28,21 @@ export function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<ty
     }),
   );
   return { items };
+}
+
+/** The answer for operators: the pools with what is free of each. */
+export function platformOf({ name, placement }: Pick<Driver, "name" | "placement">): z.infer<typeof platformAnswer> {
+  const claims = [...placement.claims.values()];
+  const pools = placement.free.map(({ pool, cores, memory, gpus: free }) => ({
+    ...{ name: pool.name, provider: pool.provider, region: pool.region, tier: pool.tier },
+    ...{ cores: pool.cores * pool.overcommit, freeCores: cores / 1000 },
+    ...{ memoryGb: pool.memoryGb * pool.overcommit, freeMemoryGb: memory / 1000 },
+    gpus: [...new Set(pool.gpus.map(({ compute }) => compute))].map((compute) => {
+      const all = gpusOf(pool, compute);
+      const usable = all.filter(({ isUsable }) => isUsable).length;
+      return { compute, count: all.length, usable, free: all.filter(({ id }) => free.includes(id)).length };
+    }),
+    replicas: claims.filter((claim) => claim.pool === pool.name).length,
+  }));
+  return { version: slipway.version, driver: name, pools };
 }

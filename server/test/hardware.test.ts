@@ -1,6 +1,7 @@
 // What a platform says about its hardware, and what it refuses of it, from outside: with a pools file, and a stand-in for
 // nvidia-smi that shows some of its cards.
 import "./support/leftovers.ts";
+import { platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -100,6 +101,24 @@ test("hardware is what a replica can have: within the fields, of cards that answ
   const counted = async () => (await hardware()).items[1].maxGpuCount === 1;
   await until("the second card is lost", counted, { deadlineMs: 60_000 });
   assert.deepEqual(await hardware(), listed(1));
+
+  await t.test("operators see in numbers what is free of each pool", async () => {
+    const headers = { authorization: `Bearer ${platform.bootstrap.operatorToken}` };
+    const answer = await fetch(`${platform.bootstrap.baseUrl}/v2/operator/platform`, { headers });
+    const { driver, pools: all } = platformAnswer.parse(await answer.json());
+    assert.equal(driver, "process");
+    const [first, spot] = all;
+    const gpus = [
+      { compute: "ADA_L4", count: 3, usable: 1, free: 1 },
+      { compute: "TRN1", count: 1, usable: 0, free: 0 },
+    ];
+    assert.deepEqual(
+      [first?.name, first?.freeCores === first?.cores, first?.gpus, first?.replicas],
+      ["everywhere", true, gpus, 0],
+    );
+    assert.deepEqual([spot?.region, spot?.freeMemoryGb, spot?.gpus[0]?.free], ["eu-north-1", 32, 18]);
+    assert.equal((await platform.api("GET", "/v2/operator/platform")).status, 403);
+  });
 
   await t.test("what it lists is not refused, and what is more is refused with what there is", async () => {
     const path = `/v2/projects/${platform.bootstrap.projectId}/apps`;

@@ -111,6 +111,16 @@ describe("the plan of a project", () => {
     const expected = ids.map((id) => [id, id === api.projectId ? "hobby" : "self-hosted"] as const);
     assert.deepEqual(found, Object.fromEntries(expected));
     assert.equal((await api.call("GET", path)).status, 403);
+    const foundBy = async (text: string): Promise<string[]> => {
+      const search = `/v2/operator/projects?search=${encodeURIComponent(text)}`;
+      const { items } = operatorProjectPage.parse((await api.call("GET", search, { token: operator })).body);
+      return items.map(({ id }) => id).toSorted();
+    };
+    assert.deepEqual(await foundBy("SECO"), [ids[1]]);
+    assert.deepEqual(await foundBy(ids[2] ?? ""), [ids[2]]);
+    assert.deepEqual(await foundBy("%"), []);
+    await api.call("DELETE", `/v2/projects/${ids[1]}`, { token: operator });
+    assert.deepEqual(await foundBy("seco"), [], "a deleted project is not listed");
     path = "/v2/operator/projects?pageSize=0";
     assert.equal((await api.call("GET", path, { token: operator })).status, 400);
   });

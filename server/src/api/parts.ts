@@ -1,6 +1,6 @@
 // What the management API is made of: the use cases behind its routes, and what `platform.ts` gives it beside them.
 import type { z } from "zod";
-import type { hardwareAnswer } from "@slipway/contract/hardware-routes.ts";
+import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import type { RequestKeys } from "#accounts/request-keys.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
@@ -87,6 +87,8 @@ export type ApiParts = {
   };
   /** What replicas can have here now. */
   readonly hardware: () => z.infer<typeof hardwareAnswer>;
+  /** What operators see of the platform now. */
+  readonly operatorPlatform: () => z.infer<typeof platformAnswer>;
   /** What `/v2/notifications` tells. */
   readonly announcements: readonly { readonly message: string; readonly link: string; readonly linkText: string }[];
   /** What replicas use now. */

@@ -22,7 +22,11 @@ export function planHandlers({ plans: { useCases, days } }: HandlerParts) {
     },
     async listOperatorProjects(call) {
       const { pageSize, nextToken } = pageWanted(call);
-      const page = await useCases.list({ after: nextToken, size: pageSize });
+      const page = await useCases.list({
+        search: call.query["search"] as string | null,
+        after: nextToken,
+        size: pageSize,
+      });
       return showPage(page, showProject) satisfies z.infer<typeof operatorProjectPage>;
     },
     async updateOperatorProject(call) {

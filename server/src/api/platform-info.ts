@@ -1,16 +1,17 @@
-// Public information about the platform, without a token.
+// Information about the platform: for everybody, without a token, and for operators.
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for the platform itself. */
-export function platformHandlers({ keys, urls, health, hardware, announcements }: HandlerParts) {
+export function platformHandlers({ keys, urls, health, hardware, operatorPlatform, announcements }: HandlerParts) {
   let document: object | undefined;
   return {
     health: () => Promise.resolve(okUnless(health.notServing())),
     ready: async () => okUnless(await health.notReady()),
     getHardware: () => Promise.resolve(hardware()),
+    getOperatorPlatform: () => Promise.resolve(operatorPlatform()),
     listAnnouncements: () => Promise.resolve(announcements),
     keySet: () => Promise.resolve(keys.jwks()),
     openApi: () => Promise.resolve((document ??= openApiDocument(urls().baseUrl))),

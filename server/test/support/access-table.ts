@@ -188,6 +188,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   deleteCredential: leaders,
 
   getHardware: "public",
+  getOperatorPlatform: "operators",
   listAnnouncements: "public",
   health: "public",
   ready: "public",

@@ -29,13 +29,16 @@ export async function updatePlan(tx: Tx, projectId: ProjectId, plan: string | nu
   await tx.updateTable("projects").set({ plan }).where("id", "=", projectId).execute();
 }
 
+/** `search`: part of the name, in upper or lower case, or the id; null: all. */
+export type PlannedPage = { readonly search: string | null; readonly after: string | null; readonly limit: number };
+
 /** Projects that are not deleted, by id, after the given one. No locks. */
-export async function listPlanned(
-  db: Db,
-  page: { readonly after: string | null; readonly limit: number },
-): Promise<PlannedProject[]> {
+export async function listPlanned(db: Db, page: PlannedPage): Promise<PlannedProject[]> {
   let rows = db.selectFrom("projects").select(["id", "name", "plan", "created_at"]).where("deleted_at", "is", null);
   if (page.after !== null) rows = rows.where("id", ">", page.after as ProjectId);
+  if (page.search !== null) {
+    rows = rows.where(sql<boolean>`(id = ${page.search} or strpos(lower(name), lower(${page.search})) > 0)`);
+  }
   return await rows.orderBy("id").limit(page.limit).execute();
 }
 

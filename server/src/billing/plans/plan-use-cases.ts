@@ -36,9 +36,9 @@ export class PlanUseCases {
     return { plan, usage: await store.planUsageOf(this.#parts.db, projectId) };
   }
 
-  /** Projects by id, after the given one. */
-  async list(page: { readonly after: string | null; readonly size: number }): Promise<Page<ProjectWithPlan>> {
-    const rows = await store.listPlanned(this.#parts.db, { after: page.after, limit: page.size + 1 });
+  /** Projects by id, after the given one. `search`: see `listPlanned`. */
+  async list(page: Omit<store.PlannedPage, "limit"> & { readonly size: number }): Promise<Page<ProjectWithPlan>> {
+    const rows = await store.listPlanned(this.#parts.db, { ...page, limit: page.size + 1 });
     const { items, nextToken } = pageOf(rows, page.size, (last) => last.id);
     return { items: items.map((project) => ({ project, plan: this.#named(project.plan) })), nextToken };
   }
