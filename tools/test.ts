@@ -30,6 +30,7 @@ const testFiles = [
   "cli/**/*.test.ts",
   "tools/!(bench)/**/*.test.ts",
   "tools/*.test.ts",
+  "dashboard/src/**/*.test.ts",
 ];
 
 /** So many of the slowest files are named at the end of a run of more. */

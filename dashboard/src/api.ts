@@ -1,6 +1,7 @@
 // Talks to the management API as whoever is signed in, with the typed client; and reads what is no JSON: live logs, and answers
 // of apps.
 import { answerOf, ApiError, createClient } from "@slipway/client/client.ts";
+import { noteAnswer, noteFailure, whenBack } from "./connection.ts";
 import { bearer, forgetAccess, renew, storedToken } from "./session.ts";
 
 /** Asks as whoever is signed in. */
@@ -40,21 +41,25 @@ type Follower = {
   readonly lastId?: string;
 };
 
-const failuresMax = 10;
 const pauseMsMax = 10_000;
+/** The platform writes something every 15 seconds. */
+const silenceMsMax = 40_000;
 
-/** Follows server-sent events from `path`. Goes on after a broken connection; ends with an event `end` or with the signal. */
+/**
+ * Follows server-sent events from `path`. Goes on after a broken or silent connection for as long as the page is open; ends
+ * with an event `end` or with the signal, and throws when the platform refuses.
+ */
 export async function follow(path: string, { onEvent, signal, lastId: seenId = "" }: Follower): Promise<void> {
   let lastId = seenId;
   let failures = 0;
   while (!signal.aborted) {
+    const line = new Line(signal);
     try {
       const headers = { accept: "text/event-stream", ...(lastId === "" ? {} : { "last-event-id": lastId }) };
-      const response = await fetchSignedIn(
-        new Request(new URL(path, location.origin), { headers, signal, cache: "no-store" }),
-      );
+      const request = new Request(new URL(path, location.origin), { headers, signal: line.signal, cache: "no-store" });
+      const response = await fetchSignedIn(request);
       if (!response.ok || response.body === null) throw await refusalOf(response);
-      for await (const event of eventsOf(response.body)) {
+      for await (const event of eventsOf(response.body, () => line.isAlive())) {
         failures = 0;
         if (event.id !== "") lastId = event.id;
         onEvent(event);
@@ -63,9 +68,37 @@ export async function follow(path: string, { onEvent, signal, lastId: seenId = "
     } catch (error) {
       if (signal.aborted) return;
       failures += 1;
-      if (error instanceof ApiError || failures > failuresMax) throw error;
+      // Everything else passes by itself.
+      if (error instanceof ApiError && error.status < 500 && error.status !== 429) throw error;
+    } finally {
+      line.close();
     }
     await pause(Math.min(500 * 2 ** failures, pauseMsMax), signal);
+  }
+}
+
+/** A connection that is given up when nothing has come for long, or when the computer has slept meanwhile. */
+class Line {
+  readonly signal: AbortSignal;
+  readonly #broken = new AbortController();
+  readonly #stopWatching: () => void;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(page: AbortSignal) {
+    this.signal = AbortSignal.any([page, this.#broken.signal]);
+    this.#stopWatching = whenBack(() => this.#broken.abort());
+    this.isAlive();
+  }
+
+  /** Something has come. */
+  isAlive(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#broken.abort(), silenceMsMax);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#stopWatching();
   }
 }
 
@@ -75,15 +108,23 @@ export async function refusalOf(response: Response): Promise<ApiError> {
   return new ApiError(response.status, body.message ?? `The platform answered ${response.status}.`, body);
 }
 
-function fetchAs(token: string | null, request: Request): Promise<Response> {
+async function fetchAs(token: string | null, request: Request): Promise<Response> {
   if (token !== null) request.headers.set("authorization", `Bearer ${token}`);
-  return fetch(request);
+  try {
+    const response = await fetch(request);
+    noteAnswer(response.status);
+    return response;
+  } catch (error) {
+    if (!request.signal.aborted) noteFailure();
+    throw error;
+  }
 }
 
-async function* eventsOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+async function* eventsOf(stream: ReadableStream<Uint8Array>, onBytes: () => void): AsyncGenerator<ServerEvent> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of chunksOf(stream)) {
+    onBytes();
     rest += decoder.decode(chunk, { stream: true });
     const blocks = rest.split("\n\n");
     rest = blocks.pop() ?? "";
@@ -119,10 +160,14 @@ function parseEvent(block: string): ServerEvent {
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
+    const done = (): void => {
       clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      stopWatching();
       resolve();
-    });
+    };
+    const timer = setTimeout(done, ms);
+    const stopWatching = whenBack(done);
+    signal.addEventListener("abort", done);
   });
 }

@@ -5,6 +5,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { createRoot } from "react-dom/client";
 import "@mantine/core/styles.css";
 import "./app.css";
+import { watchConnection } from "./connection.ts";
 import { queryClient } from "./queries.ts";
 import { router } from "./router.tsx";
 
@@ -24,6 +25,8 @@ const theme = createTheme({
 
 // A page that was open while the dashboard was built anew names files that are gone.
 addEventListener("vite:preloadError", () => location.reload());
+
+watchConnection();
 
 const root = document.getElementById("root");
 if (root !== null) {

@@ -3,6 +3,7 @@
 import { MutationCache, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
 import { ApiError } from "@slipway/client/client.ts";
 import { api, ask } from "./api.ts";
+import { whenBack } from "./connection.ts";
 import { asker, forgetAccess, storeToken, type Asker } from "./session.ts";
 
 /** Of lists that change while somebody looks. */
@@ -41,6 +42,9 @@ export const queryClient = new QueryClient({
     mutations: { retry: false },
   },
 });
+
+// What is never asked again by itself is not asked now either: a reading of secrets is an entry of the audit log.
+whenBack(() => void queryClient.refetchQueries({ type: "active", stale: true }));
 
 /** Who is signed in. */
 export const askerQuery = queryOptions({ queryKey: ["asker"], queryFn: asker, staleTime: Infinity, retry: 1 });

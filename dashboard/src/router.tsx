@@ -4,6 +4,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "
 import { ForgotPage, ResetPage } from "./account/password-pages.tsx";
 import { AppFrame } from "./app/app-frame.tsx";
 import { OverviewPage } from "./app/overview-page.tsx";
+import { SearchButton } from "./palette/search-button.tsx";
 import { Waiting } from "./parts/show.tsx";
 import { AppsPage } from "./project/apps-page.tsx";
 import { HomePage } from "./project/home-page.tsx";
@@ -27,7 +28,7 @@ const account = () => import("./account/account-page.tsx");
 const device = () => import("./account/device-page.tsx");
 const invitation = () => import("./account/invitation-page.tsx");
 
-const root = createRootRoute({ component: Shell, notFoundComponent: NothingHere });
+const root = createRootRoute({ component: () => <Shell search={<SearchButton />} />, notFoundComponent: NothingHere });
 
 const AccountPage = lazyRouteComponent(account, "AccountPage");
 const DevicePage = lazyRouteComponent(device, "DevicePage");
@@ -82,6 +83,12 @@ const project = createRoute({ getParentRoute: () => root, path: "/projects/$proj
 
 const projectPages = [
   createRoute({ getParentRoute: () => project, path: "/", component: AppsPage }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/new",
+    validateSearch: texts(["repo", "branch", "path", "name"]),
+    component: lazyRouteComponent(() => import("./new-app/new-app-page.tsx"), "NewAppPage"),
+  }),
   createRoute({
     getParentRoute: () => project,
     path: "/keys",
@@ -185,9 +192,50 @@ const appPages = [
   }),
 ] as const;
 
+const operator = createRoute({
+  getParentRoute: () => root,
+  path: "/operator",
+  component: lazyRouteComponent(() => import("./operator/operator-frame.tsx"), "OperatorFrame"),
+});
+
+const operatorRoutes = [
+  createRoute({
+    getParentRoute: () => operator,
+    path: "/",
+    validateSearch: texts(["search", "page"]),
+    component: lazyRouteComponent(() => import("./operator/operator-projects-page.tsx"), "OperatorProjectsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => operator,
+    path: "/coupons",
+    validateSearch: texts(["page"]),
+    component: lazyRouteComponent(() => import("./operator/coupons-page.tsx"), "CouponsPage"),
+  }),
+  createRoute({
+    getParentRoute: () => operator,
+    path: "/tokens",
+    component: lazyRouteComponent(() => import("./operator/operator-tokens-page.tsx"), "OperatorTokensPage"),
+  }),
+  createRoute({
+    getParentRoute: () => operator,
+    path: "/people",
+    component: lazyRouteComponent(() => import("./operator/people-page.tsx"), "PeoplePage"),
+  }),
+  createRoute({
+    getParentRoute: () => operator,
+    path: "/platform",
+    component: lazyRouteComponent(() => import("./operator/platform-page.tsx"), "PlatformPage"),
+  }),
+] as const;
+
 /** All pages. */
 export const router = createRouter({
-  routeTree: root.addChildren([...openPages, project.addChildren(projectPages), app.addChildren(appPages)]),
+  routeTree: root.addChildren([
+    ...openPages,
+    project.addChildren(projectPages),
+    app.addChildren(appPages),
+    operator.addChildren(operatorRoutes),
+  ]),
   basepath: "/dashboard",
   defaultPreload: "intent",
   defaultPendingComponent: Waiting,

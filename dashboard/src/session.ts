@@ -1,5 +1,6 @@
 // Who is signed in in this tab: a person, by the session's cookie, which no script can read and which gives short access
 // tokens; or whoever pasted a service account's token, which is kept until the tab is closed.
+import { noteFailure } from "./connection.ts";
 
 const tokenKey = "slipway.token";
 const renewEarlierMs = 60_000;
@@ -16,6 +17,20 @@ let renewing: Promise<string | null> | null = null;
 /** The service account's token that was given in this tab; null: none. */
 export function storedToken(): string | null {
   return sessionStorage.getItem(tokenKey);
+}
+
+/** True when the token that was given in this tab is an operator's: it names no project. It decides only what is offered. */
+export function isOperator(): boolean {
+  const token = storedToken();
+  if (token === null) return false;
+  try {
+    const part = token.split(".")[1]?.replaceAll("-", "+").replaceAll("_", "/") ?? "";
+    const claims: unknown = JSON.parse(atob(part));
+    return typeof claims === "object" && claims !== null && "jti" in claims && !("projectId" in claims);
+  } catch {
+    // No token of this platform; it says so itself.
+    return false;
+  }
 }
 
 /** Keeps a service account's token for this tab; null forgets it. */
@@ -84,5 +99,8 @@ function keep(token: string, seconds: number): void {
 
 function post(path: string): Promise<Response> {
   const headers = { "content-type": "application/json", accept: "application/json" };
-  return fetch(path, { method: "POST", headers, body: "{}", cache: "no-store" });
+  return fetch(path, { method: "POST", headers, body: "{}", cache: "no-store" }).catch((error: unknown) => {
+    noteFailure();
+    throw error;
+  });
 }

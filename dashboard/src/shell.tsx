@@ -5,12 +5,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useParams } from "@tanstack/react-router";
 import { SignIn } from "#account/sign-in.tsx";
 import { messageOf } from "./api.ts";
+import { useIsLost } from "./connection.ts";
 import { Icon, Problem, useTitle, Waiting } from "./parts/show.tsx";
 import { askerQuery, becomes, projectsQuery } from "./queries.ts";
-import { endSession } from "./session.ts";
+import { endSession, isOperator } from "./session.ts";
 
-/** The frame of all pages. */
-export function Shell(): ReactNode {
+/** The frame of all pages. `search`: for whoever is signed in. */
+export function Shell({ search }: { readonly search: ReactNode }): ReactNode {
   const [notice, setNotice] = useState("");
   return (
     <>
@@ -22,6 +23,7 @@ export function Shell(): ReactNode {
           Slipway
         </Link>
         <Trail />
+        <Search>{search}</Search>
         <Scheme />
         <Who
           onProblem={(error) => {
@@ -29,6 +31,7 @@ export function Shell(): ReactNode {
           }}
         />
       </header>
+      <Connection />
       <main id="content" tabIndex={-1}>
         <Outlet />
         <p className="error" role="alert">
@@ -65,6 +68,20 @@ function Trail(): ReactNode {
   );
 }
 
+function Connection(): ReactNode {
+  const isLost = useIsLost();
+  return (
+    <p className="lost" role="status">
+      {isLost ? "The connection to the platform is lost. What is shown may be out of date; trying again …" : ""}
+    </p>
+  );
+}
+
+function Search({ children }: { readonly children: ReactNode }): ReactNode {
+  const asker = useQuery(askerQuery);
+  return asker.data === undefined || asker.data === "nobody" ? null : children;
+}
+
 function Scheme(): ReactNode {
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("light");
@@ -91,6 +108,11 @@ function Who({ onProblem }: { readonly onProblem: (error: unknown) => void }): R
       {asker.data === "person" ? (
         <Link className="quiet" to="/account">
           Your account
+        </Link>
+      ) : null}
+      {isOperator() ? (
+        <Link className="quiet" to="/operator">
+          Operator
         </Link>
       ) : null}
       <Button

@@ -5,18 +5,12 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Role } from "@slipway/contract/words.ts";
 import "./support/leftovers.ts";
-import { axeFindings, fillPlatform, isWhole, startDashboard, takePicture } from "./support/dashboard-stage.ts";
+import { axeFindings, fillPlatform, isWhole, looks, startDashboard, takePicture } from "./support/dashboard-stage.ts";
 import type { Page } from "./support/browser.ts";
 import { deploy } from "./support/examples.ts";
 import { startManagementApi } from "./support/management-api.ts";
 import { openPages, withoutBrowser } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
-
-const looks = {
-  light: { width: 1280 },
-  dark: { width: 1280, isDark: true },
-  phone: { width: 390 },
-} as const;
 
 describe("the dashboard", { skip: withoutBrowser }, () => {
   test("leads from a repository through its build to a call, its run, and back to an earlier release", async (t) => {

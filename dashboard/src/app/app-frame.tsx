@@ -23,7 +23,8 @@ export function AppFrame(): ReactNode {
   );
 }
 
-const pages = [
+/** The pages, with the permission that each one needs. */
+export const appPages = [
   ["Overview", "/projects/$project/apps/$app", "apps.read"],
   ["Builds", "/projects/$project/apps/$app/builds", "apps.read"],
   ["Logs", "/projects/$project/apps/$app/logs", "logs.read"],
@@ -39,7 +40,7 @@ function Frame(): ReactNode {
   const ref = useApp();
   const may = useMay(ref.project);
   const app = useQuery(appQuery(ref));
-  const tabs: Tab[] = pages
+  const tabs: Tab[] = appPages
     .filter(([, , permission]) => may(permission))
     .map(([name, to]) => ({ name, to, params: ref, isWhole: name === "Overview" }));
   return (

@@ -2,6 +2,7 @@
 import { useEffect, useRef, type ReactNode } from "react";
 import { ActionIcon, Alert, CopyButton, Loader, Tooltip } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
+import { ApiError } from "@slipway/client/client.ts";
 import { messageOf } from "#api.ts";
 
 /** Sets the title of the browser's tab. */
@@ -139,6 +140,7 @@ export function Short({ id, isCommit = false }: { readonly id: string; readonly 
 const icons = {
   copy: "M5.5 5.5V3a1 1 0 0 1 1-1H13a1 1 0 0 1 1 1v6.500a1 1 0 0 1-1 1h-2.500M3 5.500h6.500a1 1 0 0 1 1 1V13a1 1 0 0 1-1 1H3a1 1 0 0 1-1-1V6.500a1 1 0 0 1 1-1z",
   done: "M3 8.500l3.500 3.500L13 4.500",
+  search: "M7 2.500a4.500 4.500 0 1 0 0 9 4.500 4.500 0 0 0 0-9zM10.500 10.500L14 14",
   moon: "M13.500 9.500A6 6 0 0 1 6.500 2.500a6 6 0 1 0 7 7z",
   sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1v1.500M8 13.500V15M1 8h1.500M13.500 8H15M3 3l1 1M12 12l1 1M13 3l-1 1M4 12l-1 1",
 } as const;
@@ -179,7 +181,7 @@ export function CopyIcon({ text, label }: { readonly text: string; readonly labe
   );
 }
 
-/** The answer of a query once it is there; until then that it is awaited, or why it failed. */
+/** The answer of a query once it is there; until then that it is awaited, or why it failed. A lost connection is said at the top. */
 export function Answer<Data>({
   of,
   children,
@@ -190,7 +192,7 @@ export function Answer<Data>({
   if (of.data !== undefined) {
     return (
       <>
-        {of.error === null ? null : <Problem error={of.error} />}
+        {of.error instanceof ApiError ? <Problem error={of.error} /> : null}
         {children(of.data)}
       </>
     );

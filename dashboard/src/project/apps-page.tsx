@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { List } from "#parts/list.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
+import { useMay } from "#permissions.ts";
 import { appsQuery, projectReplicasQuery } from "#queries.ts";
 import { FirstApp } from "./first-app.tsx";
 
@@ -20,12 +21,20 @@ type App = {
 export function AppsPage(): ReactNode {
   const { project = "" } = useParams({ strict: false });
   const apps = useQuery(appsQuery(project));
+  const may = useMay(project);
   useTitle("Apps", project);
   return (
     <Answer of={apps}>
       {(all) => (
         <>
-          <h1>Apps</h1>
+          <div className="title">
+            <h1>Apps</h1>
+            {all.length > 0 && may("apps.create") ? (
+              <Link className="as-button" to="/projects/$project/new" params={{ project }}>
+                New app
+              </Link>
+            ) : null}
+          </div>
           {all.length === 0 ? <FirstApp project={project} /> : <Apps project={project} all={all} />}
         </>
       )}

@@ -1,8 +1,9 @@
 // Said of a project without apps: three ways to its first one, with commands that can be copied as they are.
 import { useState, type ReactNode } from "react";
 import { TextInput } from "@mantine/core";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
+import { readRepositoryAddress } from "#new-app/repository-address.ts";
 import { FieldForm } from "#parts/form.tsx";
 import { Copyable } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
@@ -10,7 +11,6 @@ import { useMay } from "#permissions.ts";
 /** The three ways; whoever may create no apps is told so. */
 export function FirstApp({ project }: { readonly project: string }): ReactNode {
   const may = useMay(project);
-  const url = location.origin;
   return (
     <>
       <p>No apps yet.</p>
@@ -21,29 +21,33 @@ export function FirstApp({ project }: { readonly project: string }): ReactNode {
             <p>The platform clones it, builds it, and deploys each push to its branch.</p>
             <FromRepository project={project} />
           </section>
-          <section>
-            <h2>From a folder, with the command line</h2>
-            <p>Sends the files of the folder; no repository is needed.</p>
-            <Copyable
-              label="commands to deploy a folder"
-              text={`slipway login --url ${url}\nslipway projects use ${project}\nslipway init\nslipway deploy`}
-            />
-          </section>
-          <section>
-            <h2>Try an example</h2>
-            <p>
-              <code>slipway init</code> in an empty folder writes a <code>main.py</code> whose function is already an
-              endpoint. Or start one of the examples that come with Slipway:
-            </p>
-            <Copyable
-              label="command to deploy an example"
-              text={`slipway login --url ${url}\nslipway projects use ${project}\nslipway deploy examples/hello`}
-            />
-          </section>
+          <OtherWays project={project} />
         </div>
       ) : (
         <p className="muted">Your role does not allow you to create apps. Ask an owner or an admin of the project.</p>
       )}
+    </>
+  );
+}
+
+/** The ways without a repository. */
+export function OtherWays({ project }: { readonly project: string }): ReactNode {
+  const first = `slipway login --url ${location.origin}\nslipway projects use ${project}\n`;
+  return (
+    <>
+      <section>
+        <h2>From a folder, with the command line</h2>
+        <p>Sends the files of the folder; no repository is needed.</p>
+        <Copyable label="commands to deploy a folder" text={`${first}slipway init\nslipway deploy`} />
+      </section>
+      <section>
+        <h2>Try an example</h2>
+        <p>
+          <code>slipway init</code> in an empty folder writes a <code>main.py</code> whose function is already an
+          endpoint. Or start one of the examples that come with Slipway:
+        </p>
+        <Copyable label="command to deploy an example" text={`${first}slipway deploy examples/hello`} />
+      </section>
     </>
   );
 }
@@ -59,7 +63,7 @@ function FromRepository({ project }: { readonly project: string }): ReactNode {
         {
           name: "gitRepo",
           label: "Repository",
-          hint: "In the form owner/repo.",
+          hint: "In the form owner/repo, or its address.",
           autoComplete: "off",
           spellCheck: false,
           required: true,
@@ -84,10 +88,17 @@ function FromRepository({ project }: { readonly project: string }): ReactNode {
           </button>
         )
       }
+      after={
+        <p>
+          <Link to="/projects/$project/new" params={{ project }}>
+            All settings and environment variables
+          </Link>
+        </p>
+      }
       onSubmit={async ({ gitRepo = "", name = "", gitBranch = "", gitPath = "" }) => {
         const body = {
-          gitRepo,
           name,
+          ...readRepositoryAddress(gitRepo),
           ...(gitBranch === "" ? {} : { gitBranch }),
           ...(gitPath === "" ? {} : { gitPath }),
         };

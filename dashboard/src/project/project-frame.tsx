@@ -14,7 +14,8 @@ export function ProjectFrame(): ReactNode {
   );
 }
 
-const pages = [
+/** The pages, with the permission that each one needs. */
+export const projectPages = [
   ["Apps", "/projects/$project", "projects.read"],
   ["Volumes", "/projects/$project/volumes", "volumes.read"],
   ["Secrets", "/projects/$project/secrets", "secrets.read"],
@@ -29,7 +30,7 @@ const pages = [
 function Frame(): ReactNode {
   const { project = "" } = useParams({ strict: false });
   const may = useMay(project);
-  const tabs: Tab[] = pages
+  const tabs: Tab[] = projectPages
     .filter(([, , permission]) => may(permission))
     .map(([name, to]) => ({ name, to, params: { project }, isWhole: name === "Apps" }));
   return (

@@ -13,6 +13,13 @@ import { until } from "./until.ts";
 
 const axeFile = join(import.meta.dirname, "../../../dashboard/node_modules/axe-core/axe.min.js");
 
+/** In which each page is looked at. */
+export const looks = {
+  light: { width: 1280 },
+  dark: { width: 1280, isDark: true },
+  phone: { width: 375 },
+} as const;
+
 /** Markup, codes for terminals, control characters, and text that runs the other way; none may have an effect. */
 export const hostileLine =
   "<img src=x onerror=\"window.hacked='line'\"> \u001b]0;hacked\u0007\u001b[31mred\u001b[0m \u0000\u0008 \u202Ereversed";

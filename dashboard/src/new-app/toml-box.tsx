@@ -1,0 +1,95 @@
+// A TOML file that is sent with the request: pasted as text, with a list of what it sets and what counts instead. The reader of
+// TOML is loaded with the first text.
+import { useEffect, useState, type ReactNode } from "react";
+import { Textarea } from "@mantine/core";
+import { List } from "#parts/list.tsx";
+import type { SettingsForm } from "./setting-fields.tsx";
+import type { TomlContent } from "./toml-settings.ts";
+
+/** What the text says, once its reader is loaded; null: there is no text. */
+export function useToml(text: string): TomlContent | null {
+  const [content, setContent] = useState<TomlContent | null>(null);
+  useEffect(() => {
+    let isCurrent = true;
+    const read = async (): Promise<void> => {
+      const next = text.trim() === "" ? null : (await import("./toml-settings.ts")).readTomlSettings(text);
+      if (isCurrent) setContent(next);
+    };
+    void read();
+    return () => {
+      isCurrent = false;
+    };
+  }, [text]);
+  return content;
+}
+
+type TomlBoxProps = { readonly form: SettingsForm; readonly content: TomlContent | null };
+
+/** The text and what it sets. */
+export function TomlBox({ form, content }: TomlBoxProps): ReactNode {
+  return (
+    <>
+      <Textarea
+        id="setting-config_toml"
+        label="TOML file"
+        description="The text of a slipway.toml or cerebrium.toml. What is set above comes before it; it comes before the file in the repository."
+        className="code-input"
+        rows={8}
+        autoComplete="off"
+        spellCheck={false}
+        value={form.texts.config_toml ?? ""}
+        error={form.refusals.config_toml}
+        onChange={({ currentTarget }) => form.change("config_toml", currentTarget.value)}
+      />
+      {content === null ? null : <Content form={form} content={content} />}
+    </>
+  );
+}
+
+function Content({ form, content }: { readonly form: SettingsForm; readonly content: TomlContent }): ReactNode {
+  const { settings, unknown, problem } = content;
+  return (
+    <div role="status">
+      {problem === "" ? null : <p className="error">{problem}</p>}
+      {unknown.length === 0 ? null : (
+        <p className="attention">Unknown and without effect: {unknown.map(shortText).join(", ")}.</p>
+      )}
+      {settings.length === 0 ? null : (
+        <List
+          label="Settings of the TOML file"
+          columns={["Key", "Setting", "Value", "Effect"]}
+          rows={settings.map(({ path, name, value, problem: why }) => ({
+            key: `${path} ${name}`,
+            cells: [
+              <code key="path">{path}</code>,
+              name === null ? "" : <code key="name">{name}</code>,
+              <span key="value" className="mono">
+                {shortText(valueText(value))}
+              </span>,
+              why !== "" ? (
+                <span key="why" className="error">
+                  {why}
+                </span>
+              ) : name !== null && (form.texts[name] ?? "") !== "" ? (
+                "overridden above"
+              ) : (
+                "set"
+              ),
+            ],
+          }))}
+        />
+      )}
+    </div>
+  );
+}
+
+const shownLength = 80;
+
+function shortText(text: string): string {
+  return text.length > shownLength ? `${text.slice(0, shownLength)}…` : text;
+}
+
+function valueText(value: unknown): string {
+  if (typeof value === "string") return value;
+  return JSON.stringify(value, (_key, one: unknown) => (typeof one === "bigint" ? String(one) : one)) ?? "";
+}

@@ -1,0 +1,31 @@
+// What the page says of a pasted TOML file.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readTomlSettings } from "./toml-settings.ts";
+
+test("a file's settings are named by field, those that are not allowed say so, and unknown keys are listed", () => {
+  const { settings, unknown, problem } = readTomlSettings(
+    `other = 1\n[cerebrium.deployment]\nname = "hello"\npython_version = 3.12\nnme = 1\n[cerebrium.hardware]\ncpu = 500\n` +
+      `[cerebrium.dependencies.pip]\nnumpy = "latest"\n[cerebrium.runtime.custom]\nport = 80\n`,
+  );
+  assert.equal(problem, "");
+  assert.deepEqual(unknown, ["other", "deployment.nme"]);
+  assert.deepEqual(
+    settings.map(({ path, name, value, problem: why }) => [path, name, typeof value === "object" ? "…" : value, why]),
+    [
+      ["deployment.name", "name", "hello", ""],
+      ["deployment.python_version", "pythonVersion", 3.12, ""],
+      ["hardware.cpu", "cpu", 500, "cpu must be a number from 0.25 to 192."],
+      ["dependencies.pip", null, "…", ""],
+      ["runtime.custom", "runtime", "custom", ""],
+      ["runtime.custom.port", "port", 80, ""],
+    ],
+  );
+});
+
+test("what is no TOML, or sets nothing, says why", () => {
+  assert.match(readTomlSettings("[cerebrium\n").problem, /^Not valid TOML at line 1: .+\.$/);
+  assert.match(readTomlSettings("a = 1").problem, /no table cerebrium/);
+  assert.equal(readTomlSettings("cerebrium = 5").settings.length, 0);
+  assert.match(readTomlSettings(`${"a = [".repeat(1)}${"[".repeat(2000)}`).problem, /^Not valid TOML/);
+});

@@ -1,0 +1,190 @@
+// The coupons of the platform: list, create, end.
+import { useState, type ReactNode } from "react";
+import { Checkbox, NativeSelect } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
+import { couponFields } from "@slipway/contract/billing-fields.ts";
+import { api, ask } from "#api.ts";
+import { FieldForm, type FormField } from "#parts/form.tsx";
+import { List } from "#parts/list.tsx";
+import { Answer, State, Time, useTitle } from "#parts/show.tsx";
+import { queryClient } from "#queries.ts";
+import { ConfirmedAction } from "./confirmed-action.tsx";
+import { PageButtons } from "./page-buttons.tsx";
+
+const couponsPath = "/v2/operator/coupons";
+
+async function changed(): Promise<void> {
+  await queryClient.invalidateQueries({ queryKey: ["coupons"] });
+}
+
+/** The page. */
+export function CouponsPage(): ReactNode {
+  const { page } = useSearch({ strict: false });
+  const coupons = useQuery({
+    queryKey: ["coupons", page],
+    queryFn: ({ signal }) => ask(api.GET(couponsPath, { params: { query: { nextToken: page } }, signal })),
+    placeholderData: (before) => before,
+  });
+  useTitle("Coupons", "Operator");
+  return (
+    <>
+      <h1>Coupons</h1>
+      <Answer of={coupons}>
+        {({ items, nextToken }) => (
+          <>
+            <List
+              label="Coupons"
+              columns={[
+                "Code",
+                "Name",
+                { head: "Discount", isNumber: true },
+                "Applies",
+                "Used",
+                "Plans",
+                "Until",
+                "State",
+                "",
+              ]}
+              empty="No coupons yet."
+              rows={items.map((coupon) => ({
+                key: `${coupon.code} ${coupon.created_at}`,
+                cells: [
+                  <code key="code">{coupon.code}</code>,
+                  coupon.name,
+                  discountText(coupon),
+                  coupon.frequency_duration === null ? coupon.frequency : `${coupon.frequency_duration} months`,
+                  coupon.max_uses === null ? String(coupon.uses) : `${coupon.uses} of ${coupon.max_uses}`,
+                  coupon.plans?.join(", ") ?? "all",
+                  coupon.expiration_at === null ? "–" : <Time key="until" at={coupon.expiration_at} />,
+                  <State key="state" of={stateOf(coupon)} />,
+                  coupon.ended_at === null ? (
+                    <ConfirmedAction
+                      key="end"
+                      label={`End ${coupon.code}`}
+                      about="Nobody can apply it any more; projects that have applied it keep it."
+                      onAct={async () => {
+                        await ask(api.DELETE(`${couponsPath}/{code}`, { params: { path: { code: coupon.code } } }));
+                        await changed();
+                      }}
+                    >
+                      End
+                    </ConfirmedAction>
+                  ) : null,
+                ],
+              }))}
+            />
+            <PageButtons page={page} nextToken={nextToken} />
+          </>
+        )}
+      </Answer>
+      <NewCoupon />
+    </>
+  );
+}
+
+type Discount = {
+  readonly amount_cents: number | null;
+  readonly amount_currency: string | null;
+  readonly percentage_rate: number | null;
+};
+
+function discountText({ amount_cents: cents, amount_currency: currency, percentage_rate: rate }: Discount): string {
+  return cents === null ? `${rate} %` : `${(cents / 100).toFixed(2)} ${currency}`;
+}
+
+function stateOf(coupon: { readonly ended_at: string | null; readonly expiration_at: string | null }): string {
+  if (coupon.ended_at !== null) return "ended";
+  return coupon.expiration_at !== null && Date.parse(coupon.expiration_at) < Date.now() ? "expired" : "active";
+}
+
+function field(name: keyof typeof couponFields, label: string, more: Partial<FormField> = {}): FormField {
+  return { name, label, hint: couponFields[name].about, autoComplete: "off", spellCheck: false, ...more };
+}
+
+function NewCoupon(): ReactNode {
+  const [type, setType] = useState("fixed_amount");
+  const [frequency, setFrequency] = useState("once");
+  const [isReusable, setReusable] = useState(false);
+  const [round, setRound] = useState(0);
+  const [made, setMade] = useState("");
+  const isAmount = type === "fixed_amount";
+  return (
+    <section className="narrow">
+      <h2>New coupon</h2>
+      <p role="status">{made}</p>
+      <FieldForm
+        key={round}
+        label="New coupon"
+        submit="Create coupon"
+        before={
+          <>
+            <NativeSelect
+              label="Kind"
+              value={type}
+              data={[
+                { value: "fixed_amount", label: "an amount" },
+                { value: "percentage", label: "a percentage" },
+              ]}
+              onChange={({ currentTarget }) => setType(currentTarget.value)}
+            />
+            <NativeSelect
+              label="Applies"
+              description={couponFields.frequency.about}
+              value={frequency}
+              data={[...couponFields.frequency.choices]}
+              onChange={({ currentTarget }) => setFrequency(currentTarget.value)}
+            />
+          </>
+        }
+        fields={[
+          field("code", "Code", { required: true, autoCapitalize: "none" }),
+          field("name", "Name", { required: true }),
+          ...(isAmount
+            ? [
+                field("amount_cents", "Amount in hundredths", { required: true }),
+                field("amount_currency", "Currency", { required: true, defaultValue: "USD" }),
+              ]
+            : [field("percentage_rate", "Percent", { required: true })]),
+          ...(frequency === "recurring" ? [field("frequency_duration", "Months", { required: true })] : []),
+          field("max_uses", "Uses at most"),
+          field("expiration_at", "Expires", { placeholder: "2027-01-31T12:00:00Z" }),
+          field("plans", "Plans", { hint: `${couponFields.plans.about} Separated by commas.` }),
+        ]}
+        more={
+          <Checkbox
+            size="xs"
+            label="One project may apply it repeatedly"
+            checked={isReusable}
+            onChange={({ currentTarget }) => setReusable(currentTarget.checked)}
+          />
+        }
+        onSubmit={async (values) => {
+          const body = bodyOf({ ...values, coupon_type: type, frequency }, isReusable);
+          const { code } = await ask(api.POST(couponsPath, { body }));
+          await changed();
+          setMade(`${code} can be applied now.`);
+          setRound(round + 1);
+        }}
+      />
+    </section>
+  );
+}
+
+type CouponBody = {
+  readonly code: string;
+  readonly name: string;
+  readonly coupon_type: "fixed_amount" | "percentage";
+};
+
+/** Numbers as numbers; what is no number goes as it is, so that the platform says what is wrong. */
+function bodyOf(values: Readonly<Record<string, string>>, reusable: boolean): CouponBody {
+  const numbers = new Set(["amount_cents", "percentage_rate", "frequency_duration", "max_uses"]);
+  const entries = Object.entries(values).flatMap(([name, text]): [string, unknown][] => {
+    if (text === "") return [];
+    if (name === "plans") return [[name, text.split(",").map((one) => one.trim())]];
+    return [[name, numbers.has(name) && Number.isFinite(Number(text)) ? Number(text) : text]];
+  });
+  // The contract checks it on the platform.
+  return { ...(Object.fromEntries(entries) as CouponBody), ...{ reusable } };
+}

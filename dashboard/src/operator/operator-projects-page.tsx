@@ -1,0 +1,146 @@
+// All projects of the platform with their plans: found by name or id, and given another plan.
+import { useState, type ReactNode } from "react";
+import { Button, Modal, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { api, ask } from "#api.ts";
+import { FieldForm } from "#parts/form.tsx";
+import { List } from "#parts/list.tsx";
+import { Answer, Facts, Time, useTitle } from "#parts/show.tsx";
+import { queryClient } from "#queries.ts";
+import { PageButtons } from "./page-buttons.tsx";
+
+const projectsPath = "/v2/operator/projects";
+
+type Project = {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: string;
+  readonly is_default_plan: boolean;
+  readonly created_at: string;
+};
+
+/** The page. */
+export function OperatorProjectsPage(): ReactNode {
+  const { search, page } = useSearch({ strict: false });
+  const navigate = useNavigate();
+  const [chosen, setChosen] = useState<Project | null>(null);
+  const projects = useQuery({
+    queryKey: ["operator projects", search, page],
+    queryFn: ({ signal }) => ask(api.GET(projectsPath, { params: { query: { search, nextToken: page } }, signal })),
+    placeholderData: (before) => before,
+  });
+  useTitle("Projects", "Operator");
+  return (
+    <>
+      <h1>All projects</h1>
+      <div className="filters">
+        <TextInput
+          label="Search"
+          type="search"
+          placeholder="name or id"
+          maxLength={100}
+          autoComplete="off"
+          value={search ?? ""}
+          onChange={({ currentTarget: { value } }) => {
+            void navigate({ to: ".", search: value === "" ? {} : { search: value }, replace: true });
+          }}
+        />
+      </div>
+      <Answer of={projects}>
+        {({ items, nextToken }) => (
+          <>
+            <List
+              label="All projects"
+              columns={["Name", "Id", "Plan", "Created", ""]}
+              empty={search === undefined ? "No projects." : "No project has this name or id."}
+              rows={items.map((project) => ({
+                key: project.id,
+                cells: [
+                  <Link
+                    key="name"
+                    className="strong"
+                    title={project.name}
+                    to="/projects/$project"
+                    params={{ project: project.id }}
+                  >
+                    {project.name}
+                  </Link>,
+                  <code key="id">{project.id}</code>,
+                  <span key="plan">
+                    {project.plan} {project.is_default_plan ? <span className="muted">by default</span> : null}
+                  </span>,
+                  <Time key="created" at={project.created_at} />,
+                  <Button
+                    key="plan-button"
+                    variant="default"
+                    size="compact-xs"
+                    aria-label={`Plan of ${project.name}`}
+                    onClick={() => setChosen(project)}
+                  >
+                    Plan
+                  </Button>,
+                ],
+              }))}
+            />
+            <PageButtons page={page} nextToken={nextToken} />
+          </>
+        )}
+      </Answer>
+      {chosen === null ? null : <Plan of={chosen} onClose={() => setChosen(null)} />}
+    </>
+  );
+}
+
+function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly onClose: () => void }): ReactNode {
+  const path = { project_id: id };
+  const plan = useQuery({
+    queryKey: ["plan", id],
+    queryFn: ({ signal }) => ask(api.GET("/v2/projects/{project_id}/plan", { params: { path }, signal })),
+  });
+  const limit = (used: number, max: number | null): string => `${used} of ${max ?? "any number"}`;
+  return (
+    <Modal opened onClose={onClose} title={`Plan of ${name}`} closeButtonProps={{ "aria-label": "Close" }}>
+      <Answer of={plan}>
+        {({ plan: current, limits, used, monthly_credit_cents: credit, ...days }) => (
+          <>
+            <Facts
+              of={[
+                ["Plan", current],
+                ["Apps", limit(used.apps, limits.apps)],
+                ["Replicas", limit(used.replicas, limits.replicas)],
+                ["GPUs", limit(used.gpus, limits.gpus)],
+                ["Audit log", `${days.audit_retention_days} days`],
+                ["Logs", `${days.log_retention_days} days`],
+                ["Monthly credit", credit === 0 ? "none" : (credit / 100).toFixed(2)],
+                ["Coupons", days.coupons],
+              ]}
+            />
+            <FieldForm
+              key={current}
+              label="Change the plan"
+              submit="Change the plan"
+              fields={[
+                {
+                  name: "plan",
+                  label: "Another plan",
+                  hint: "The name of a plan in SLIPWAY_PLANS_FILE, or self-hosted. Replicas above a lower limit end after their running calls; no app is removed.",
+                  autoComplete: "off",
+                  autoCapitalize: "none",
+                  spellCheck: false,
+                  required: true,
+                },
+              ]}
+              onSubmit={async ({ plan: wanted = "" }) => {
+                await ask(api.PATCH(`${projectsPath}/{project_id}`, { params: { path }, body: { plan: wanted } }));
+                await Promise.all(
+                  ["plan", "operator projects"].map((key) => queryClient.invalidateQueries({ queryKey: [key] })),
+                );
+              }}
+            />
+          </>
+        )}
+      </Answer>
+    </Modal>
+  );
+}

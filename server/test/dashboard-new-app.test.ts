@@ -1,0 +1,263 @@
+// What the dashboard offers from everywhere, in a real browser: the command palette and its keys, the page that makes an app with
+// all its settings, and what is shown while the connection is lost or the session has ended.
+import assert from "node:assert/strict";
+import { describe, test, type TestContext } from "node:test";
+import "./support/leftovers.ts";
+import type { Page } from "./support/browser.ts";
+import { axeFindings, isWhole, looks, takePicture } from "./support/dashboard-stage.ts";
+import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import { until } from "./support/until.ts";
+
+const hostileName = `<img src=x onerror="window.hacked=1"> \u202E ${"long".repeat(20)}`;
+
+/** Presses a key with what is held beside it: 2 is Ctrl. */
+async function press(page: Page, key: string, modifiers = 0): Promise<void> {
+  const text = key.length === 1 && modifiers === 0 ? { text: key } : key === "Enter" ? { text: "\r" } : {};
+  await page.send("Input.dispatchKeyEvent", { type: "keyDown", key, modifiers, ...text });
+  await page.send("Input.dispatchKeyEvent", { type: "keyUp", key, modifiers });
+}
+
+async function isAt(page: Page, path: string): Promise<void> {
+  await until(
+    `the address is ${path}`,
+    async () => (await page.evaluate("location.pathname + location.search")) === path,
+  );
+}
+
+async function useToken(page: Page, token: string): Promise<void> {
+  await page.click("Use a service account token");
+  await page.type("Token", token);
+  await page.click("Use this token");
+}
+
+const chosen = "document.querySelector('[role=option][aria-selected=true] span')?.textContent";
+const isOpen = "document.querySelector('dialog[open]') !== null";
+
+type Stage = { readonly api: ApiUnderTest; readonly open: OpenPage; readonly project: string };
+
+async function openStage(t: TestContext): Promise<Stage> {
+  const api = await startManagementApi(t);
+  return { api, open: await openPages(t, api.baseUrl), project: `/dashboard/projects/${api.projectId}` };
+}
+
+async function createApp({ api }: Stage, name: string): Promise<string> {
+  const body = { name, gitRepo: "a/b" };
+  const made = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
+  assert.equal(made.status, 201, JSON.stringify(made.body));
+  return made.body.appId;
+}
+
+/** Looks at the page as a whole in each look. */
+async function lookAt(page: Page, name: string, look: string): Promise<string[]> {
+  await isWhole(page);
+  await takePicture(page, `${name}-${look}`);
+  const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+  assert.ok(overhang <= 0, `${name} is ${overhang} px too wide in ${look}`);
+  assert.equal(await page.evaluate("window.hacked"), undefined);
+  return (await axeFindings(page)).map((one) => `${name} ${look} ${one}`);
+}
+
+describe("the command palette", { skip: withoutBrowser }, () => {
+  test("opens by keys, finds by parts of names, goes there, and gives the focus back", async (t) => {
+    const stage = await openStage(t);
+    const { api, open, project } = stage;
+    const appId = await createApp(stage, "image-resize");
+    await api.addProject(hostileName);
+    const page = await open(project);
+    await useToken(page, await api.issue({ kind: "operator" }));
+    await page.shows("image-resize");
+    await page.evaluate("document.querySelector('main a').focus()");
+    await press(page, "k", 2);
+    await until("the palette is open", () => page.evaluate(isOpen));
+    await press(page, "Escape");
+    await until("the palette is closed", async () => !(await page.evaluate(isOpen)));
+    assert.equal(await page.evaluate("document.activeElement.closest('main') !== null"), true);
+    await press(page, "/");
+    await page.shows("this project");
+    await page.send("Input.insertText", { text: "onerror" });
+    await until("the project is found", async () => (await page.evaluate(chosen)) === hostileName);
+    await page.evaluate("document.activeElement.select()");
+    await page.send("Input.insertText", { text: "img rsz" });
+    await until("the app is found", async () => (await page.evaluate(chosen)) === "image-resize");
+    await press(page, "Enter");
+    await isAt(page, `${project}/apps/${appId}`);
+    await until("the palette is closed", async () => !(await page.evaluate(isOpen)));
+    await press(page, "g");
+    await press(page, "b");
+    await isAt(page, `${project}/apps/${appId}/builds`);
+    await press(page, "g");
+    await press(page, "a");
+    await isAt(page, project);
+    await press(page, "c");
+    await isAt(page, `${project}/new`);
+    await press(page, "?");
+    await page.shows("Keyboard shortcuts");
+    await page.click("Shortcuts without Ctrl");
+    await page.click("Close");
+    await press(page, "g");
+    await press(page, "a");
+    await press(page, "k", 2);
+    await until("Ctrl K still works", () => page.evaluate(isOpen));
+    await isAt(page, `${project}/new`);
+    await press(page, "ArrowDown");
+    const second = await until("another line is chosen", async () => {
+      const name = await page.evaluate(chosen);
+      return name !== "Apps" && name;
+    });
+    await press(page, "ArrowUp");
+    await until("the one before is chosen", async () => (await page.evaluate(chosen)) !== second);
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+  });
+
+  test("is read out as it looks, in light, dark and on a phone", async (t) => {
+    const stage = await openStage(t);
+    await createApp(stage, "image-resize");
+    await stage.api.addProject(hostileName);
+    const token = await stage.api.issue({ kind: "operator" });
+    const findings: string[] = [];
+    for (const [look, size] of Object.entries(looks)) {
+      const page = await stage.open(stage.project, size);
+      await useToken(page, token);
+      await page.shows("image-resize");
+      await press(page, "k", 2);
+      await page.shows("onerror");
+      findings.push(...(await lookAt(page, "palette", look)));
+      await press(page, "Escape");
+      await until("the palette is closed", async () => !(await page.evaluate(isOpen)));
+      await press(page, "?");
+      await page.shows("Keyboard shortcuts");
+      findings.push(...(await lookAt(page, "shortcuts", look)));
+    }
+    assert.deepEqual(findings, []);
+  });
+});
+
+describe("the page of a new app", { skip: withoutBrowser }, () => {
+  test("says what is wrong before and after it asks the platform, and creates the app with its settings and variables", async (t) => {
+    const { api, open, project } = await openStage(t);
+    const page = await open(`${project}/new?branch=dev`);
+    await useToken(page, api.token);
+    await page.type("Repository", "https://github.com/acme/examples/tree/main/apps/Image_Resize?tab=readme");
+    const valueOf = (name: string): Promise<string> =>
+      page.evaluate(`document.getElementById("setting-${name}").value`);
+    assert.deepEqual(await Promise.all(["gitRepo", "gitBranch", "gitPath", "name"].map(valueOf)), [
+      "https://github.com/acme/examples",
+      "main",
+      "apps/Image_Resize",
+      "image-resize",
+    ]);
+    await page.type("cpu", "500");
+    await page.type("minReplicaCount", "3");
+    await page.click("Create and deploy");
+    await page.shows("cpu must be a number from 0.25 to 192.");
+    assert.equal(await page.evaluate("document.activeElement.id"), "setting-cpu");
+    await page.type("cpu", "0.5");
+    await page.type("maxReplicaCount", "2");
+    await page.click("Create and deploy");
+    await page.shows("minReplicaCount is 3, but must not be above maxReplicaCount, which is 2.");
+    assert.equal(await page.evaluate("document.activeElement.id"), "setting-minReplicaCount");
+    await page.type("minReplicaCount", "0");
+    await page.click("Settings from a TOML file");
+    await page.type(
+      "TOML file",
+      `[cerebrium.hardware]\ncpu = 4\nmemory = 1\n[cerebrium.scaling]\ncooldown = -1\n["<img src=x onerror='window.hacked=1'>"]\n`,
+    );
+    await page.shows("overridden above");
+    await page.shows("cooldownPeriodSeconds must be a number from 0 to 3600.");
+    await page.click("Create and deploy");
+    await page.shows("scaling.cooldown in config_toml is -1, but must be a number from 0 to 3600.");
+    await page.type("TOML file", "[cerebrium.hardware]\nmemory = 1\n");
+    await page.evaluate(`(() => {
+      const data = new DataTransfer();
+      data.setData("text", "# keys\\nAPI_TOKEN='not for every eye'\\nMODE=fast");
+      const [field] = document.querySelectorAll(".variable input");
+      field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+    })()`);
+    await page.click("Create and deploy");
+    await page.shows("Build #1");
+    assert.equal((await page.text()).includes("not for every eye"), false);
+    const path = `/v2/projects/${api.projectId}/apps/image-resize`;
+    const { settings } = (await api.call("GET", path)).body;
+    assert.deepEqual(
+      ["cpu", "memory", "maxReplicaCount", "gitPath"].map((name) => [settings[name].value, settings[name].origin]),
+      [
+        ["0.5", "api"],
+        ["1", "config_toml"],
+        ["2", "api"],
+        ["apps/Image_Resize", "api"],
+      ],
+    );
+    assert.deepEqual((await api.call("GET", `${path}/secrets`)).body, { API_TOKEN: "not for every eye", MODE: "fast" });
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+  });
+
+  test("is whole with all settings open, and says to others why they may not", async (t) => {
+    const { api, open, project } = await openStage(t);
+    const findings: string[] = [];
+    for (const [look, size] of Object.entries(looks)) {
+      const page = await open(`${project}/new?repo=${encodeURIComponent(hostileName)}`, size);
+      await useToken(page, api.token);
+      await page.shows("Without a repository");
+      findings.push(...(await lookAt(page, "new-app", look)));
+      await page.click("Settings from a TOML file");
+      await page.type("TOML file", `[cerebrium.deployment]\nname = "${"x".repeat(200)}"\n"<b>" = 1\n`);
+      await page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true");
+      await page.click("Create and deploy");
+      await page.shows("Unknown and without effect");
+      findings.push(...(await lookAt(page, "new-app-all", look)));
+      await page.evaluate("document.querySelector('#setting-config_toml').scrollIntoView()");
+      await takePicture(page, `new-app-toml-${look}`);
+    }
+    assert.deepEqual(findings, []);
+    const page = await open(`${project}/new`);
+    await useToken(page, await api.issue({ kind: "service_account", role: "billing" }));
+    await page.shows("Your role does not allow you to create apps.");
+  });
+});
+
+describe("a page that is open for long", { skip: withoutBrowser }, () => {
+  test("says when the platform cannot be reached, shows what is new when it can, and an ended session comes back to it", async (t) => {
+    const platform = await startPlatformOnTestServer(t);
+    const { baseUrl, ownerEmail: email, ownerPassword: password, projectId } = platform.bootstrap;
+    const open = await openPages(t, baseUrl);
+    const path = `/dashboard/projects/${projectId}/audit?outcome=success`;
+    const page = await open(path);
+    await signInOn(page, { email, password });
+    await page.shows("person.sign_in");
+    const network = { latency: 0, downloadThroughput: -1, uploadThroughput: -1 };
+    await page.send("Network.emulateNetworkConditions", { ...network, offline: true });
+    await page.shows("The connection to the platform is lost.");
+    await page.shows("person.sign_in");
+    await takePicture(page, "lost-light");
+    assert.deepEqual(await axeFindings(page), []);
+    const secrets = await platform.api("PATCH", `/v2/projects/${projectId}/secrets`, { A: "b" });
+    assert.equal(secrets.status, 200);
+    await page.send("Network.emulateNetworkConditions", { ...network, offline: false });
+    await page.shows("secrets.update");
+    assert.equal((await page.text()).includes("The connection to the platform is lost."), false);
+
+    const signedIn = await fetch(`${baseUrl}/v2/auth/sign-in`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ email, password }),
+    });
+    const { accessToken } = (await signedIn.json()) as { accessToken: string };
+    const headers = { authorization: `Bearer ${accessToken}`, "content-type": "application/json" };
+    const sessions = (await (await fetch(`${baseUrl}/v2/auth/sessions`, { headers })).json()) as {
+      id: string;
+      isCurrent: boolean;
+    }[];
+    for (const { id } of sessions.filter(({ isCurrent }) => !isCurrent)) {
+      const ended = await fetch(`${baseUrl}/v2/auth/sessions/${id}`, { method: "DELETE", headers });
+      assert.equal(ended.status, 200);
+    }
+    await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+    await page.shows("Password");
+    await isAt(page, path);
+    await signInOn(page, { email, password });
+    await page.shows("secrets.update");
+    await isAt(page, path);
+  });
+});
