@@ -17,7 +17,9 @@ export async function ask<Data>(asked: Parameters<typeof answerOf<Data>>[0]): Pr
 
 /** What to say of an error: the platform's own words, where it has answered. */
 export function messageOf(error: unknown): string {
-  return error instanceof ApiError ? error.message : "The platform cannot be reached. Try again.";
+  if (!(error instanceof ApiError)) return "The platform cannot be reached. Try again.";
+  // It may repeat what somebody typed, of which nothing turns the direction of the rest.
+  return error.message.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
 /** Sends a request with the token of whoever is signed in, once more with a new one when the session's was refused. */

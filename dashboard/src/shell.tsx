@@ -53,7 +53,7 @@ function Trail(): ReactNode {
       <ol>
         <li>
           <Link to="/projects/$project" params={{ project }} title={project}>
-            {name}
+            <bdi>{name}</bdi>
           </Link>
         </li>
         {app === undefined ? null : (

@@ -1,22 +1,30 @@
 // What the dashboard offers from everywhere, in a real browser: the command palette and its keys, the page that makes an app with
 // all its settings, and what is shown while the connection is lost or the session has ended.
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, test, type TestContext } from "node:test";
+import { createProject } from "#accounts/projects.ts";
+import type { ReplicaId } from "#lib/ids.ts";
 import "./support/leftovers.ts";
 import type { Page } from "./support/browser.ts";
 import { axeFindings, isWhole, looks, takePicture } from "./support/dashboard-stage.ts";
-import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
-import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import { makePerson } from "./support/person.ts";
 import { until } from "./support/until.ts";
 
-const hostileName = `<img src=x onerror="window.hacked=1"> \u202E ${"long".repeat(20)}`;
+const hostileName = `<img src=x onerror="window.hacked=1"> \u202E ${"long".repeat(10)}`;
+
+const codes: Readonly<Record<string, number>> = { Enter: 13, Escape: 27, ArrowUp: 38, ArrowDown: 40 };
 
 /** Presses a key with what is held beside it: 2 is Ctrl. */
 async function press(page: Page, key: string, modifiers = 0): Promise<void> {
   const text = key.length === 1 && modifiers === 0 ? { text: key } : key === "Enter" ? { text: "\r" } : {};
-  await page.send("Input.dispatchKeyEvent", { type: "keyDown", key, modifiers, ...text });
-  await page.send("Input.dispatchKeyEvent", { type: "keyUp", key, modifiers });
+  const event = { key, modifiers, windowsVirtualKeyCode: codes[key] ?? key.toUpperCase().charCodeAt(0) };
+  await page.send("Input.dispatchKeyEvent", { type: "keyDown", ...event, ...text });
+  await page.send("Input.dispatchKeyEvent", { type: "keyUp", ...event });
 }
 
 async function isAt(page: Page, path: string): Promise<void> {
@@ -32,7 +40,7 @@ async function useToken(page: Page, token: string): Promise<void> {
   await page.click("Use this token");
 }
 
-const chosen = "document.querySelector('[role=option][aria-selected=true] span')?.textContent";
+const chosen = "document.querySelector('[role=option][aria-selected=true] bdi')?.textContent";
 const isOpen = "document.querySelector('dialog[open]') !== null";
 
 type Stage = { readonly api: ApiUnderTest; readonly open: OpenPage; readonly project: string };
@@ -94,7 +102,7 @@ describe("the command palette", { skip: withoutBrowser }, () => {
     await isAt(page, `${project}/new`);
     await press(page, "?");
     await page.shows("Keyboard shortcuts");
-    await page.click("Shortcuts without Ctrl");
+    await page.evaluate("document.querySelector('dialog input').click()");
     await page.click("Close");
     await press(page, "g");
     await press(page, "a");
@@ -183,9 +191,9 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     assert.deepEqual(
       ["cpu", "memory", "maxReplicaCount", "gitPath"].map((name) => [settings[name].value, settings[name].origin]),
       [
-        ["0.5", "api"],
-        ["1", "config_toml"],
-        ["2", "api"],
+        [0.5, "api"],
+        [1, "config_toml"],
+        [2, "api"],
         ["apps/Image_Resize", "api"],
       ],
     );
@@ -217,47 +225,110 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
   });
 });
 
+/** The management API on a listener that can be closed and opened again on the same port. */
+async function startPausable(
+  t: TestContext,
+): Promise<{ api: ApiUnderTest; pause(): Promise<void>; resume(): Promise<void> }> {
+  let server = createServer();
+  let port = 0;
+  let resume = (): Promise<void> => Promise.resolve();
+  const pause = async (): Promise<void> => {
+    if (!server.listening) return;
+    server.close();
+    server.closeAllConnections();
+    await once(server, "close");
+  };
+  const api = await startManagementApi(t, {
+    listen: async (_context, instance) => {
+      resume = async () => {
+        server = createServer({ optimizeEmptyRequests: true }, (request, response) =>
+          instance.routing(request, response),
+        );
+        server.listen(port, "127.0.0.1");
+        await once(server, "listening");
+        ({ port } = server.address() as AddressInfo);
+      };
+      await resume();
+      t.after(async () => {
+        await instance.close();
+        await pause();
+      });
+      return `http://127.0.0.1:${port}`;
+    },
+  });
+  return { api, pause, resume: () => resume() };
+}
+
+const lost = "The connection to the platform is lost.";
+
 describe("a page that is open for long", { skip: withoutBrowser }, () => {
-  test("says when the platform cannot be reached, shows what is new when it can, and an ended session comes back to it", async (t) => {
-    const platform = await startPlatformOnTestServer(t);
-    const { baseUrl, ownerEmail: email, ownerPassword: password, projectId } = platform.bootstrap;
-    const open = await openPages(t, baseUrl);
-    const path = `/dashboard/projects/${projectId}/audit?outcome=success`;
-    const page = await open(path);
-    await signInOn(page, { email, password });
-    await page.shows("person.sign_in");
-    const network = { latency: 0, downloadThroughput: -1, uploadThroughput: -1 };
-    await page.send("Network.emulateNetworkConditions", { ...network, offline: true });
-    await page.shows("The connection to the platform is lost.");
-    await page.shows("person.sign_in");
+  test("says that the platform does not answer, goes on with logs and lists when it does, and returns after a sign-in", async (t) => {
+    const { api, pause, resume } = await startPausable(t);
+    const person = { email: "ada@example.org", password: "correct horse battery" };
+    const ownerId = await makePerson(api.db, { ...person, name: "Ada" });
+    const projectId = await createProject(api.db, { name: "Ada's", ownerId, by: testBy });
+    const token = await api.issue({ kind: "service_account", projectId });
+    const body = { name: "some-app", gitRepo: "a/b" };
+    const made = await api.call("POST", `/v2/projects/${projectId}/apps/git`, { token, body });
+    const { appId } = made.body;
+    const app = `/dashboard/projects/${projectId}/apps/${appId}`;
+    const print = (text: string): Promise<void> =>
+      api.appLogs.append([
+        {
+          projectId,
+          appId,
+          ...{ replicaId: "some-app-one" as ReplicaId, runId: null, stream: "stdout" },
+          at: Date.now(),
+          text,
+        },
+      ]);
+    const open = await openPages(t, api.baseUrl);
+    const page = await open(`${app}/logs?stream=stdout`);
+    await signInOn(page, person);
+    await page.shows("No line fits; new ones appear here.");
+    // The page says so before it follows; what is printed in between is not shown.
+    await until("the log is followed", async () => {
+      await print("before it was lost");
+      return (await page.text()).includes("before it was lost");
+    });
+    await pause();
+    await page.shows(lost);
+    await page.shows("before it was lost");
     await takePicture(page, "lost-light");
     assert.deepEqual(await axeFindings(page), []);
-    const secrets = await platform.api("PATCH", `/v2/projects/${projectId}/secrets`, { A: "b" });
-    assert.equal(secrets.status, 200);
-    await page.send("Network.emulateNetworkConditions", { ...network, offline: false });
-    await page.shows("secrets.update");
-    assert.equal((await page.text()).includes("The connection to the platform is lost."), false);
+    await print("meanwhile");
+    await resume();
+    await page.shows("meanwhile");
+    await until("the mark is gone", async () => !(await page.text()).includes(lost));
+    await print("afterwards");
+    await page.shows("afterwards");
 
-    const signedIn = await fetch(`${baseUrl}/v2/auth/sign-in`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ email, password }),
+    await page.goTo(`${api.baseUrl}/dashboard/projects/${projectId}/audit?outcome=success`);
+    const rows = "[...document.querySelectorAll('tbody tr')].map((row) => row.textContent).join()";
+    const lists = (action: string): Promise<unknown> =>
+      until(`${action} is listed`, async () => (await page.evaluate(rows)).includes(action));
+    await lists("app.create");
+    const set = await api.call("PATCH", `/v2/projects/${projectId}/secrets`, { token, body: { A: "b" } });
+    assert.equal(set.status, 200, JSON.stringify(set.body));
+    await pause();
+    // As when somebody comes back to the tab.
+    await until("the mark is there", async () => {
+      await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+      return (await page.text()).includes(lost);
     });
-    const { accessToken } = (await signedIn.json()) as { accessToken: string };
-    const headers = { authorization: `Bearer ${accessToken}`, "content-type": "application/json" };
-    const sessions = (await (await fetch(`${baseUrl}/v2/auth/sessions`, { headers })).json()) as {
-      id: string;
-      isCurrent: boolean;
-    }[];
-    for (const { id } of sessions.filter(({ isCurrent }) => !isCurrent)) {
-      const ended = await fetch(`${baseUrl}/v2/auth/sessions/${id}`, { method: "DELETE", headers });
-      assert.equal(ended.status, 200);
-    }
-    await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+    await resume();
+    await lists("secrets.update");
+
+    await page.goTo(`${api.baseUrl}${app}/settings?search=cpu`);
+    await page.shows("CPU cores of a replica");
+    const { accessToken } = (await api.call("POST", "/v2/auth/sign-in", { token: null, body: person })).body;
+    const sessions = (await api.call("GET", "/v2/auth/sessions", { token: accessToken })).body as Json[];
+    const [other] = sessions.filter(({ isCurrent }) => !isCurrent);
+    const ended = await api.call("DELETE", `/v2/auth/sessions/${other.id}`, { token: accessToken });
+    assert.equal(ended.status, 200, JSON.stringify(ended.body));
     await page.shows("Password");
-    await isAt(page, path);
-    await signInOn(page, { email, password });
-    await page.shows("secrets.update");
-    await isAt(page, path);
+    await signInOn(page, person);
+    await page.shows("CPU cores of a replica");
+    await isAt(page, `${app}/settings?search=cpu`);
   });
 });

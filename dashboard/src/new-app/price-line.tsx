@@ -12,7 +12,7 @@ type PriceLineProps = { readonly form: SettingsForm; readonly toml: TomlContent 
 /** The line; the file in the repository is not known here, and it says so. */
 export function PriceLine({ form, toml }: PriceLineProps): ReactNode {
   const hardware = useQuery(hardwareQuery).data?.items;
-  if (hardware === undefined) return null;
+  if (hardware === undefined || hardware.length === 0) return null;
   const given = (name: FieldName): unknown => {
     const text = form.texts[name] ?? "";
     if (text !== "") return problemIn(form, name) === undefined ? valueOf(name, text) : undefined;
@@ -36,7 +36,11 @@ export function PriceLine({ form, toml }: PriceLineProps): ReactNode {
     region: textOf("region"),
   });
   if (price === null) {
-    return <p className="attention">This platform has no {compute.join(" or ")} there: replicas would not start.</p>;
+    return (
+      <p className="attention">
+        This platform has no {compute.join(" or ")} as it is set here: replicas would not start.
+      </p>
+    );
   }
   const [replicasMin, replicasMax] = [
     numberOf("minReplicaCount", appFields.minReplicaCount.default),

@@ -63,11 +63,11 @@ function Content({ form, content }: { readonly form: SettingsForm; readonly cont
             cells: [
               <code key="path">{path}</code>,
               name === null ? "" : <code key="name">{name}</code>,
-              <span key="value" className="mono">
+              <span key="value" className="mono toml-value">
                 {shortText(valueText(value))}
               </span>,
               why !== "" ? (
-                <span key="why" className="error">
+                <span key="why" className="error toml-value">
                   {why}
                 </span>
               ) : name !== null && (form.texts[name] ?? "") !== "" ? (

@@ -51,7 +51,7 @@ export function CouponsPage(): ReactNode {
                 key: `${coupon.code} ${coupon.created_at}`,
                 cells: [
                   <code key="code">{coupon.code}</code>,
-                  coupon.name,
+                  <bdi key="name">{coupon.name}</bdi>,
                   discountText(coupon),
                   coupon.frequency_duration === null ? coupon.frequency : `${coupon.frequency_duration} months`,
                   coupon.max_uses === null ? String(coupon.uses) : `${coupon.uses} of ${coupon.max_uses}`,

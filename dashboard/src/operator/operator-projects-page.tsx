@@ -64,7 +64,7 @@ export function OperatorProjectsPage(): ReactNode {
                     to="/projects/$project"
                     params={{ project: project.id }}
                   >
-                    {project.name}
+                    <bdi>{project.name}</bdi>
                   </Link>,
                   <code key="id">{project.id}</code>,
                   <span key="plan">
@@ -100,7 +100,7 @@ function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly on
   });
   const limit = (used: number, max: number | null): string => `${used} of ${max ?? "any number"}`;
   return (
-    <Modal opened onClose={onClose} title={`Plan of ${name}`} closeButtonProps={{ "aria-label": "Close" }}>
+    <Modal opened onClose={onClose} title={<bdi>{`Plan of ${name}`}</bdi>} closeButtonProps={{ "aria-label": "Close" }}>
       <Answer of={plan}>
         {({ plan: current, limits, used, monthly_credit_cents: credit, ...days }) => (
           <>

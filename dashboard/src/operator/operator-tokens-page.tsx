@@ -42,9 +42,9 @@ export function OperatorTokensPage(): ReactNode {
             rows={all.map((one) => ({
               key: one.id,
               cells: [
-                <span key="name" className="strong">
+                <bdi key="name" className="strong">
                   {one.name}
-                </span>,
+                </bdi>,
                 <State key="state" of={one.state} />,
                 <Time key="created" at={one.created_at} />,
                 one.expires_at === null ? "never" : <Time key="expires" at={one.expires_at} />,

@@ -1,6 +1,6 @@
 // The command palette: what is typed narrows the list, arrows choose, Enter does it. A native dialog keeps the focus inside and
 // returns it to where it was; loaded when it is first opened.
-import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useId, useLayoutEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { messageOf } from "#api.ts";
 import { useCommands, type Command } from "./commands.ts";
 import { matching } from "./match.ts";
@@ -19,10 +19,10 @@ export function Dialog({
   readonly children: ReactNode;
 }): ReactNode {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = dialog.current;
     if (element?.open === false) element.showModal();
-    // Removed without being closed, it would not give the focus back.
+    // Removed without being closed before, it would not give the focus back.
     return () => element?.close();
   }, []);
   return (
@@ -32,11 +32,14 @@ export function Dialog({
       aria-label={label}
       onCancel={(event) => {
         event.preventDefault();
-        dialog.current?.close();
+        onClose();
       }}
-      onClose={onClose}
+      onClose={() => {
+        // The event comes later than the close, maybe when the dialog is long gone.
+        if (dialog.current !== null) onClose();
+      }}
       onClick={({ target }) => {
-        if (target === dialog.current) dialog.current?.close();
+        if (target === dialog.current) onClose();
       }}
     >
       {children}
@@ -109,7 +112,7 @@ function Choice({ onClose }: { readonly onClose: () => void }): ReactNode {
             onPointerMove={() => setAt(index)}
             onClick={() => run(command)}
           >
-            <span>{command.name}</span>
+            <bdi>{command.name}</bdi>
             <span className="muted">{command.note}</span>
           </li>
         ))}

@@ -1,6 +1,8 @@
 // Lines that arrive by server-sent events, shown in batches: a log can bring thousands a second. Older ones are read when somebody
 // scrolls up to them, however many there are; a page keeps a bounded number.
 import { useCallback, useEffect, useRef, useState } from "react";
+import { ApiError } from "@slipway/client/client.ts";
+import { whenBack } from "#connection.ts";
 import { follow, messageOf, type ServerEvent } from "#api.ts";
 import { linesMax, type LogLine } from "./log-view.tsx";
 
@@ -94,13 +96,26 @@ export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
       if (first !== undefined) setState({ ...none, lines: first.lines, token: first.token });
       await follow(path, { onEvent, signal, lastId: first?.lastId ?? "" });
     };
-    run().catch((error: unknown) => {
-      if (!signal.aborted) setState((before) => ({ ...before, problem: messageOf(error) }));
+    const start = (): void => {
+      run().catch((error: unknown) => {
+        if (signal.aborted) return;
+        setState((before) => ({ ...before, problem: messageOf(error) }));
+        isUnreached = !(error instanceof ApiError);
+      });
+    };
+    // Only what came before is not asked for again by itself.
+    let isUnreached = false;
+    const stopWatching = whenBack(() => {
+      if (!isUnreached) return;
+      isUnreached = false;
+      start();
     });
+    start();
     return () => {
       leaving.abort();
       reading.current?.abort();
       reading.current = null;
+      stopWatching();
       clearInterval(timer);
     };
     // The functions are made anew by each render; the path says what is wanted.

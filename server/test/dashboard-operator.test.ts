@@ -1,0 +1,163 @@
+// The operator's pages of the dashboard, in a real browser: projects and their plans, coupons, tokens, links for people who cannot
+// sign in, and the platform; and that nobody else is offered them.
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import "./support/leftovers.ts";
+import { axeFindings, isWhole, looks, takePicture } from "./support/dashboard-stage.ts";
+import type { Page } from "./support/browser.ts";
+import { temporaryFolder } from "./support/folder.ts";
+import type { Json } from "./support/management-api.ts";
+import { openPages, withoutBrowser } from "./support/page-stage.ts";
+import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import { until } from "./support/until.ts";
+
+const hostileName = `<img src=x onerror="window.hacked=1"> \u202E${"long".repeat(10)}`;
+
+const plans = `
+[[plans]]
+name = "hobby"
+default = true
+apps_max = 2
+replicas_max = 5
+gpus_max = 0
+`;
+
+const pools = `
+[[pools]]
+name = "everywhere"
+cores = 4
+memory_gb = 16
+[[pools.gpus]]
+compute = "ADA_L4"
+count = 2
+
+[[pools]]
+name = "${"a-long-name-".repeat(4)}x"
+provider = "local"
+region = "eu-north-1"
+tier = "interruptible"
+cores = 8.5
+memory_gb = 32
+`;
+
+async function useToken(page: Page, token: string): Promise<void> {
+  await page.click("Use a service account token");
+  await page.type("Token", token);
+  await page.click("Use this token");
+}
+
+describe("the operator's pages", { skip: withoutBrowser }, () => {
+  test("find projects and change plans, make and end coupons, show tokens and links once, and say how full pools are", async (t) => {
+    const folder = temporaryFolder(t);
+    const [poolsFile, plansFile] = [join(folder, "pools.toml"), join(folder, "plans.toml")];
+    await Promise.all([writeFile(poolsFile, pools), writeFile(plansFile, plans)]);
+    const platform = await startPlatformOnTestServer(t, {
+      ...{ SLIPWAY_POOLS_FILE: poolsFile, SLIPWAY_PLANS_FILE: plansFile, SLIPWAY_SIMULATE_COMPUTE: "true" },
+      SLIPWAY_ANNOUNCEMENT: "Maintenance on Sunday <b>at noon</b>",
+    });
+    const { baseUrl, operatorToken, serviceAccountToken, ownerEmail } = platform.bootstrap;
+    const asOperator = async (method: string, path: string, body?: unknown): Promise<Json> => {
+      const headers = { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" };
+      const answer = await fetch(baseUrl + path, {
+        ...{ method, headers },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      assert.ok(answer.ok, `${path}: ${answer.status}`);
+      return await answer.json();
+    };
+    await asOperator("POST", "/v2/projects", { name: hostileName });
+    for (let at = 0; at < 52; at++) await asOperator("POST", "/v2/projects", { name: `Team ${at}` });
+
+    const open = await openPages(t, baseUrl);
+    const page = await open("/dashboard/operator");
+    await useToken(page, operatorToken);
+    await page.shows("All projects");
+    await page.click("Next page");
+    await page.click("First page");
+    await page.type("Search", "ONERROR");
+    const rows = "document.querySelectorAll('tbody tr').length";
+    await until("one project is found", async () => (await page.evaluate(rows)) === 1);
+    assert.match(await page.evaluate("location.search"), /search=ONERROR/);
+    await page.click("Plan");
+    await page.shows("0 of 2");
+    await page.type("Another plan", "no-such");
+    await page.click("Change the plan");
+    await page.shows('plan is "no-such", but must be one of');
+    await page.type("Another plan", "self-hosted");
+    await page.click("Change the plan");
+    await page.shows("0 of any number");
+    const found = await asOperator("GET", "/v2/operator/projects?search=onerror");
+    assert.equal(found.items[0].plan, "self-hosted");
+
+    await page.goTo(`${baseUrl}/dashboard/operator/coupons`);
+    await page.shows("No coupons yet.");
+    await page.type("Code", "WELCOME");
+    await page.type("Name", hostileName);
+    await page.type("Amount in hundredths", "12.5");
+    await page.click("Create coupon");
+    await page.shows("amount_cents is 12.5, but must be a whole number");
+    await page.type("Amount in hundredths", "1250");
+    await page.click("Create coupon");
+    await page.shows("WELCOME can be applied now.");
+    await page.shows("12.50 USD");
+    await page.click("End");
+    await page.click("End WELCOME");
+    await page.shows("ended");
+
+    await page.goTo(`${baseUrl}/dashboard/operator/tokens`);
+    await page.shows("bootstrap");
+    await page.type("Name", "second");
+    await page.click("Issue token");
+    await page.shows("It is shown only now");
+    const token: string = await page.evaluate("document.querySelector('pre').textContent");
+    await page.reload();
+    await page.shows("second");
+    assert.equal((await page.text()).includes(token), false);
+    const asked = await fetch(`${baseUrl}/v2/operator/tokens`, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal(asked.status, 200);
+
+    await page.goTo(`${baseUrl}/dashboard/operator/people`);
+    await page.type("Email of the person", "nobody@example.org");
+    await page.click("Make a link");
+    await until("the refusal is shown", () =>
+      page.evaluate("document.querySelector('form [role=alert]').textContent !== ''"),
+    );
+    await page.type("Email of the person", ownerEmail);
+    await page.click("Make a link");
+    await page.shows("/reset-password/");
+
+    await page.goTo(`${baseUrl}/dashboard/operator/platform`);
+    await page.shows("Maintenance on Sunday <b>at noon</b>");
+    await page.shows("ADA_L4 0 of 2");
+
+    const findings: string[] = [];
+    for (const [look, size] of Object.entries(looks)) {
+      const other = await open("/dashboard/operator", size);
+      await useToken(other, operatorToken);
+      for (const [name, text] of [
+        ["", "onerror"],
+        ["/coupons", "WELCOME"],
+        ["/tokens", "second"],
+        ["/people", "A new password"],
+        ["/platform", "everywhere"],
+      ] as const) {
+        await other.goTo(`${baseUrl}/dashboard/operator${name}`);
+        await other.shows(name === "" ? "All projects" : text);
+        await isWhole(other);
+        await takePicture(other, `operator${name.replace("/", "-")}-${look}`);
+        findings.push(...(await axeFindings(other)).map((one) => `operator${name} ${look} ${one}`));
+        const overhang = await other.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert.ok(overhang <= 0, `operator${name} is ${overhang} px too wide in ${look}`);
+        assert.equal(await other.evaluate("window.hacked"), undefined, name);
+      }
+    }
+    assert.deepEqual(findings, []);
+
+    const stranger = await open("/dashboard/operator/coupons");
+    await useToken(stranger, serviceAccountToken);
+    await stranger.shows("These pages need an operator's token");
+    assert.equal((await stranger.text()).includes("WELCOME"), false);
+  });
+});
