@@ -69,7 +69,6 @@ export function withOlder(state: State, { lines, token }: EarlierLines): State {
 export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
   const [state, setState] = useState<State>(none);
   const [beginning, setBeginning] = useState(0);
-  const reading = useRef<AbortController | null>(null);
   useEffect(() => {
     const leaving = new AbortController();
     const { signal } = leaving;
@@ -113,27 +112,40 @@ export function useLiveLines({ path, lineOf, earlier }: Wish): LiveLines {
     start();
     return () => {
       leaving.abort();
-      reading.current?.abort();
-      reading.current = null;
       stopWatching();
       clearInterval(timer);
     };
     // The functions are made anew by each render; the path says what is wanted.
   }, [path, beginning]);
-  const { token } = state;
-  const onOlder = (): void => {
+  const onOlder = useOlder({ earlier, token: state.token, of: `${path} ${beginning}` }, setState);
+  const onNewest = useCallback(() => setBeginning((before) => before + 1), []);
+  return { ...state, onOlder, onNewest };
+}
+
+/** Reads the page of lines before the first one, one page at a time; `of`: what is forgotten when it changes. */
+function useOlder(
+  { earlier, token, of }: Pick<Wish, "earlier"> & { readonly token: string | undefined; readonly of: string },
+  change: (next: (before: State) => State) => void,
+): () => void {
+  const reading = useRef<AbortController | null>(null);
+  useEffect(
+    () => () => {
+      reading.current?.abort();
+      reading.current = null;
+    },
+    [of],
+  );
+  return () => {
     if (token === undefined || earlier === undefined || reading.current !== null) return;
     const current = new AbortController();
     reading.current = current;
     earlier(current.signal, token)
-      .then((older) => setState((before) => (current.signal.aborted ? before : withOlder(before, older))))
+      .then((older) => change((before) => (current.signal.aborted ? before : withOlder(before, older))))
       .catch((error: unknown) => {
-        if (!current.signal.aborted) setState((before) => ({ ...before, problem: messageOf(error) }));
+        if (!current.signal.aborted) change((before) => ({ ...before, problem: messageOf(error) }));
       })
       .finally(() => {
         if (reading.current === current) reading.current = null;
       });
   };
-  const onNewest = useCallback(() => setBeginning((before) => before + 1), []);
-  return { ...state, onOlder, onNewest };
 }
