@@ -13,15 +13,14 @@ import { openPages, withoutBrowser } from "./support/page-stage.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { until } from "./support/until.ts";
 
-const hostileName = `<img src=x onerror="window.hacked=1"> \u202E${"long".repeat(10)}`;
+const hostileName = `<img src=x onerror="window.hacked=1"> ${"long".repeat(10)}`;
 
 const plans = `
-[[plans]]
-name = "hobby"
-default = true
-apps_max = 2
-replicas_max = 5
-gpus_max = 0
+default = "hobby"
+[plans.hobby]
+apps = 2
+replicas = 5
+gpus = 0
 `;
 
 const pools = `
