@@ -11,6 +11,7 @@ import type { Machine } from "./machine.ts";
 import { printJson } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
+import { buildDashboard } from "./build-dashboard.ts";
 import { Refused } from "./refused.ts";
 import { isOfServiceAccount, readSignIns, writeSignIn } from "./sign-ins.ts";
 import { keepToken } from "./stored-token.ts";
@@ -131,7 +132,7 @@ async function startPlatform(checkout: Checkout, machine: Machine): Promise<bool
     stdio: ["ignore", log, log],
   });
   closeSync(log);
-  buildDashboard(checkout, child);
+  if (child.pid !== undefined) buildDashboard(checkout, child.pid);
   const progress = new Progress(machine);
   const onInterrupt = (): void => {
     progress.clear();
@@ -153,15 +154,6 @@ async function startPlatform(checkout: Checkout, machine: Machine): Promise<bool
   }
   child.unref();
   return true;
-}
-
-/** As `npm start` does: beside the platform, and no longer than it. The dashboard itself says when that fails. */
-function buildDashboard({ root, node }: Checkout, { pid }: ChildProcess): void {
-  if (pid === undefined) return;
-  const options = { cwd: root, detached: true, stdio: "ignore" } as const;
-  const child = spawn(node, [join(root, "tools/dashboard.mjs"), "--beside", String(pid)], options);
-  child.on("error", () => undefined);
-  child.unref();
 }
 
 /** A new one; the one before is kept beside it. */

@@ -8,10 +8,18 @@ import { computeOf, gpusOf } from "#drivers/pools/choose-pool.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { replicaMaxOf } from "#drivers/pools/fit.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
-import slipway from "../package.json" with { type: "json" };
+import slipway from "#package.json" with { type: "json" };
 
-/** The answer, in the order of the pools. */
-export function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof hardwareAnswer> {
+/** Both answers of the moment. */
+export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf) {
+  return {
+    hardware: () => hardwareOf(driver.placement.pools, priceOf),
+    operatorPlatform: () => platformOf(driver),
+  };
+}
+
+/** In the order of the pools. */
+function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof hardwareAnswer> {
   const items = pools.flatMap((pool) =>
     computeOf([pool]).map((compute) => {
       const { name, provider, region, tier } = pool;
@@ -30,8 +38,8 @@ export function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<ty
   return { items };
 }
 
-/** The answer for operators: the pools with what is free of each. */
-export function platformOf({ name, placement }: Pick<Driver, "name" | "placement">): z.infer<typeof platformAnswer> {
+/** The pools with what is free of each. */
+function platformOf({ name, placement }: Pick<Driver, "name" | "placement">): z.infer<typeof platformAnswer> {
   const claims = [...placement.claims.values()];
   const pools = placement.free.map(({ pool, cores, memory, gpus: free }) => ({
     ...{ name: pool.name, provider: pool.provider, region: pool.region, tier: pool.tier },

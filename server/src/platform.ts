@@ -37,7 +37,7 @@ import { dataPaths, type Config } from "./config.ts";
 import { openCalls } from "./platform-calls.ts";
 import { isThereHere, openChosenDriver, whyNeverHere } from "./platform-driver.ts";
 import { fullDiskText, releaseReserve } from "./platform-full-disk.ts";
-import { hardwareOf, platformOf } from "./platform-hardware.ts";
+import { hardwareParts } from "./platform-hardware.ts";
 import { Health } from "./platform-health.ts";
 import { openMetrics } from "./platform-metrics.ts";
 import { sealedColumns } from "./platform-sealed.ts";
@@ -117,12 +117,11 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
 
   const health = new Health({ db, clock, storeRefusal });
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
-  const hardware: ApiParts["hardware"] = () => hardwareOf(driver.placement.pools, billing.priceOf);
-  const operatorPlatform: ApiParts["operatorPlatform"] = () => platformOf(driver);
   const uploads = await openUploads(settings, { ...foundation, disk });
   const port = await openApi(config, {
-    ...{ ...apiParts, uploads, ...volumes, ...calls, health, hardware, operatorPlatform, reached, lifecycle, log },
+    ...{ ...apiParts, uploads, ...volumes, ...calls, health, reached, lifecycle, log },
     ...{ runs: calls.runUseCases, fileRuns: openFileRuns(settings, useCases) },
+    ...hardwareParts(driver, billing.priceOf),
     webhooks: webhooks.useCases,
     gitHooks: pushes.gitHooks,
   });

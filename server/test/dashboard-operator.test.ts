@@ -3,13 +3,13 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, test } from "node:test";
+import { describe, test, type TestContext } from "node:test";
 import "./support/leftovers.ts";
 import { axeFindings, isWhole, looks, takePicture } from "./support/dashboard-stage.ts";
 import type { Page } from "./support/browser.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import type { Json } from "./support/management-api.ts";
-import { openPages, withoutBrowser } from "./support/page-stage.ts";
+import { openPages, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { until } from "./support/until.ts";
 
@@ -47,31 +47,53 @@ async function useToken(page: Page, token: string): Promise<void> {
   await page.click("Use this token");
 }
 
-describe("the operator's pages", { skip: withoutBrowser }, () => {
-  test("find projects and change plans, make and end coupons, show tokens and links once, and say how full pools are", async (t) => {
-    const folder = temporaryFolder(t);
-    const [poolsFile, plansFile] = [join(folder, "pools.toml"), join(folder, "plans.toml")];
-    await Promise.all([writeFile(poolsFile, pools), writeFile(plansFile, plans)]);
-    const platform = await startPlatformOnTestServer(t, {
-      ...{ SLIPWAY_POOLS_FILE: poolsFile, SLIPWAY_PLANS_FILE: plansFile, SLIPWAY_SIMULATE_COMPUTE: "true" },
-      SLIPWAY_ANNOUNCEMENT: "Maintenance on Sunday <b>at noon</b>",
-    });
-    const { baseUrl, operatorToken, serviceAccountToken, ownerEmail } = platform.bootstrap;
-    const asOperator = async (method: string, path: string, body?: unknown): Promise<Json> => {
+type Stage = {
+  readonly baseUrl: string;
+  readonly operatorToken: string;
+  readonly serviceAccountToken: string;
+  readonly ownerEmail: string;
+  readonly open: OpenPage;
+  /** Asks the API; the answer is of success. */
+  asOperator(method: string, path: string, body?: unknown): Promise<Json>;
+  /** Opens one of the pages with the operator's token. */
+  openAsOperator(path: string, look?: Parameters<OpenPage>[1]): Promise<Page>;
+};
+
+/** A platform with pools, plans, an announcement, and a project with a hostile name. */
+async function openStage(t: TestContext): Promise<Stage> {
+  const folder = temporaryFolder(t);
+  const [poolsFile, plansFile] = [join(folder, "pools.toml"), join(folder, "plans.toml")];
+  await Promise.all([writeFile(poolsFile, pools), writeFile(plansFile, plans)]);
+  const platform = await startPlatformOnTestServer(t, {
+    ...{ SLIPWAY_POOLS_FILE: poolsFile, SLIPWAY_PLANS_FILE: plansFile, SLIPWAY_SIMULATE_COMPUTE: "true" },
+    SLIPWAY_ANNOUNCEMENT: "Maintenance on Sunday <b>at noon</b>",
+  });
+  const { baseUrl, operatorToken } = platform.bootstrap;
+  const open = await openPages(t, baseUrl);
+  const stage: Stage = {
+    ...{ ...platform.bootstrap, open },
+    async asOperator(method, path, body) {
       const headers = { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" };
-      const answer = await fetch(baseUrl + path, {
-        ...{ method, headers },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
+      const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+      const answer = await fetch(baseUrl + path, { method, headers, ...sent });
       assert.ok(answer.ok, `${path}: ${answer.status}`);
       return await answer.json();
-    };
-    await asOperator("POST", "/v2/projects", { name: hostileName });
-    for (let at = 0; at < 52; at++) await asOperator("POST", "/v2/projects", { name: `Team ${at}` });
+    },
+    async openAsOperator(path, look) {
+      const page = await open(`/dashboard/operator${path}`, look);
+      await useToken(page, operatorToken);
+      return page;
+    },
+  };
+  await stage.asOperator("POST", "/v2/projects", { name: hostileName });
+  return stage;
+}
 
-    const open = await openPages(t, baseUrl);
-    const page = await open("/dashboard/operator");
-    await useToken(page, operatorToken);
+describe("the operator's pages", { skip: withoutBrowser }, () => {
+  test("find projects in pages, and change their plans", async (t) => {
+    const { asOperator, openAsOperator } = await openStage(t);
+    for (let at = 0; at < 52; at++) await asOperator("POST", "/v2/projects", { name: `Team ${at}` });
+    const page = await openAsOperator("");
     await page.shows("All projects");
     await page.click("Next page");
     await page.click("First page");
@@ -84,13 +106,18 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     await page.type("Another plan", "no-such");
     await page.click("Change the plan");
     await page.shows('plan is "no-such", but must be one of');
+    await takePicture(page, "operator-plan-light");
+    assert.deepEqual(await axeFindings(page), []);
     await page.type("Another plan", "self-hosted");
     await page.click("Change the plan");
     await page.shows("0 of any number");
     const found = await asOperator("GET", "/v2/operator/projects?search=onerror");
     assert.equal(found.items[0].plan, "self-hosted");
+  });
 
-    await page.goTo(`${baseUrl}/dashboard/operator/coupons`);
+  test("make and end coupons, and show tokens and links once", async (t) => {
+    const { baseUrl, ownerEmail, openAsOperator } = await openStage(t);
+    const page = await openAsOperator("/coupons");
     await page.shows("No coupons yet.");
     await page.type("Code", "WELCOME");
     await page.type("Name", hostileName);
@@ -105,11 +132,12 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     await page.click("End WELCOME");
     await page.shows("ended");
 
-    await page.goTo(`${baseUrl}/dashboard/operator/tokens`);
+    await page.click("Tokens");
     await page.shows("bootstrap");
     await page.type("Name", "second");
     await page.click("Issue token");
     await page.shows("It is shown only now");
+    await takePicture(page, "operator-token-light");
     const token: string = await page.evaluate("document.querySelector('pre').textContent");
     await page.reload();
     await page.shows("second");
@@ -117,7 +145,7 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     const asked = await fetch(`${baseUrl}/v2/operator/tokens`, { headers: { authorization: `Bearer ${token}` } });
     assert.equal(asked.status, 200);
 
-    await page.goTo(`${baseUrl}/dashboard/operator/people`);
+    await page.click("People");
     await page.type("Email of the person", "nobody@example.org");
     await page.click("Make a link");
     await until("the refusal is shown", () =>
@@ -126,34 +154,37 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     await page.type("Email of the person", ownerEmail);
     await page.click("Make a link");
     await page.shows("/reset-password/");
+    await takePicture(page, "operator-link-light");
+  });
 
-    await page.goTo(`${baseUrl}/dashboard/operator/platform`);
-    await page.shows("Maintenance on Sunday <b>at noon</b>");
-    await page.shows("ADA_L4 0 of 2");
-
+  test("are whole in light, dark and on a phone, and are not shown to others", async (t) => {
+    const { baseUrl, serviceAccountToken, open, asOperator, openAsOperator } = await openStage(t);
+    await asOperator("POST", "/v2/operator/coupons", {
+      ...{ code: "WELCOME", name: hostileName, coupon_type: "percentage", percentage_rate: 20, plans: ["hobby"] },
+      ...{ frequency: "recurring", frequency_duration: 3, expiration_at: "2099-01-31T12:00:00Z", max_uses: 5 },
+    });
     const findings: string[] = [];
     for (const [look, size] of Object.entries(looks)) {
-      const other = await open("/dashboard/operator", size);
-      await useToken(other, operatorToken);
+      const page = await openAsOperator("", size);
       for (const [name, text] of [
         ["", "onerror"],
-        ["/coupons", "WELCOME"],
-        ["/tokens", "second"],
+        ["/coupons", "3 months"],
+        ["/tokens", "bootstrap"],
         ["/people", "A new password"],
-        ["/platform", "everywhere"],
+        ["/platform", "ADA_L4 0 of 2"],
       ] as const) {
-        await other.goTo(`${baseUrl}/dashboard/operator${name}`);
-        await other.shows(name === "" ? "All projects" : text);
-        await isWhole(other);
-        await takePicture(other, `operator${name.replace("/", "-")}-${look}`);
-        findings.push(...(await axeFindings(other)).map((one) => `operator${name} ${look} ${one}`));
-        const overhang = await other.evaluate("document.documentElement.scrollWidth - innerWidth");
+        await page.goTo(`${baseUrl}/dashboard/operator${name}`);
+        await page.shows(text);
+        await isWhole(page);
+        await takePicture(page, `operator${name.replace("/", "-")}-${look}`);
+        findings.push(...(await axeFindings(page)).map((one) => `operator${name} ${look} ${one}`));
+        const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
         assert.ok(overhang <= 0, `operator${name} is ${overhang} px too wide in ${look}`);
-        assert.equal(await other.evaluate("window.hacked"), undefined, name);
+        assert.equal(await page.evaluate("window.hacked"), undefined, name);
       }
+      await page.shows("Maintenance on Sunday <b>at noon</b>");
     }
     assert.deepEqual(findings, []);
-
     const stranger = await open("/dashboard/operator/coupons");
     await useToken(stranger, serviceAccountToken);
     await stranger.shows("These pages need an operator's token");

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
 import { NvidiaSmi, testCard } from "./support/nvidia-smi.ts";
+import type { PlatformProcess } from "./support/platform-process.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { until } from "./support/until.ts";
 
@@ -49,6 +50,24 @@ provider = "local"
 region = "eu-north-1"
 compute = { HOPPER_H100 = 0.0005 }
 `;
+
+async function seesPools(platform: PlatformProcess): Promise<void> {
+  const headers = { authorization: `Bearer ${platform.bootstrap.operatorToken}` };
+  const answer = await fetch(`${platform.bootstrap.baseUrl}/v2/operator/platform`, { headers });
+  const { driver, pools: all } = platformAnswer.parse(await answer.json());
+  assert.equal(driver, "process");
+  const [first, spot] = all;
+  const gpus = [
+    { compute: "ADA_L4", count: 3, usable: 1, free: 1 },
+    { compute: "TRN1", count: 1, usable: 0, free: 0 },
+  ];
+  assert.deepEqual(
+    [first?.name, first?.freeCores === first?.cores, first?.gpus, first?.replicas],
+    ["everywhere", true, gpus, 0],
+  );
+  assert.deepEqual([spot?.region, spot?.freeMemoryGb, spot?.gpus[0]?.free], ["eu-north-1", 32, 18]);
+  assert.equal((await platform.api("GET", "/v2/operator/platform")).status, 403);
+}
 
 test("hardware is what a replica can have: within the fields, of cards that answer, with the prices of the place", async (t) => {
   const folder = temporaryFolder(t);
@@ -102,23 +121,7 @@ test("hardware is what a replica can have: within the fields, of cards that answ
   await until("the second card is lost", counted, { deadlineMs: 60_000 });
   assert.deepEqual(await hardware(), listed(1));
 
-  await t.test("operators see in numbers what is free of each pool", async () => {
-    const headers = { authorization: `Bearer ${platform.bootstrap.operatorToken}` };
-    const answer = await fetch(`${platform.bootstrap.baseUrl}/v2/operator/platform`, { headers });
-    const { driver, pools: all } = platformAnswer.parse(await answer.json());
-    assert.equal(driver, "process");
-    const [first, spot] = all;
-    const gpus = [
-      { compute: "ADA_L4", count: 3, usable: 1, free: 1 },
-      { compute: "TRN1", count: 1, usable: 0, free: 0 },
-    ];
-    assert.deepEqual(
-      [first?.name, first?.freeCores === first?.cores, first?.gpus, first?.replicas],
-      ["everywhere", true, gpus, 0],
-    );
-    assert.deepEqual([spot?.region, spot?.freeMemoryGb, spot?.gpus[0]?.free], ["eu-north-1", 32, 18]);
-    assert.equal((await platform.api("GET", "/v2/operator/platform")).status, 403);
-  });
+  await t.test("operators see in numbers what is free of each pool", () => seesPools(platform));
 
   await t.test("what it lists is not refused, and what is more is refused with what there is", async () => {
     const path = `/v2/projects/${platform.bootstrap.projectId}/apps`;

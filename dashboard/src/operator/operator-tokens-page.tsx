@@ -17,7 +17,6 @@ async function changed(): Promise<void> {
 /** The page. */
 export function OperatorTokensPage(): ReactNode {
   const [issued, setIssued] = useState<string | null>(null);
-  const [round, setRound] = useState(0);
   const tokens = useQuery({
     queryKey: ["operator tokens"],
     queryFn: ({ signal }) => ask(api.GET(tokensPath, { signal })),
@@ -58,34 +57,41 @@ export function OperatorTokensPage(): ReactNode {
           />
         )}
       </Answer>
-      <section className="narrow">
-        <h2>New token</h2>
-        <FieldForm
-          key={round}
-          label="New token"
-          submit="Issue token"
-          fields={[
-            {
-              name: "name",
-              label: "Name",
-              hint: "Shown here and in the audit log.",
-              autoComplete: "off",
-              required: true,
-            },
-            {
-              ...{ name: "expires_at", label: "Expires", hint: "Empty: never.", autoComplete: "off" },
-              placeholder: "2027-01-31T12:00:00Z",
-            },
-          ]}
-          onSubmit={async ({ name = "", expires_at: end = "" }) => {
-            const body = { name, ...(end === "" ? {} : { expires_at: end }) };
-            setIssued((await ask(api.POST(tokensPath, { body }))).token);
-            setRound(round + 1);
-            await changed();
-          }}
-        />
-      </section>
+      <NewToken onToken={setIssued} />
     </>
+  );
+}
+
+function NewToken({ onToken }: { readonly onToken: (token: string) => void }): ReactNode {
+  const [round, setRound] = useState(0);
+  return (
+    <section className="narrow">
+      <h2>New token</h2>
+      <FieldForm
+        key={round}
+        label="New token"
+        submit="Issue token"
+        fields={[
+          {
+            name: "name",
+            label: "Name",
+            hint: "Shown here and in the audit log.",
+            autoComplete: "off",
+            required: true,
+          },
+          {
+            ...{ name: "expires_at", label: "Expires", hint: "Empty: never.", autoComplete: "off" },
+            placeholder: "2027-01-31T12:00:00Z",
+          },
+        ]}
+        onSubmit={async ({ name = "", expires_at: end = "" }) => {
+          const body = { name, ...(end === "" ? {} : { expires_at: end }) };
+          onToken((await ask(api.POST(tokensPath, { body }))).token);
+          setRound(round + 1);
+          await changed();
+        }}
+      />
+    </section>
   );
 }
 
