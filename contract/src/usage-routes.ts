@@ -81,6 +81,8 @@ const quantities = {
   total_build_seconds: seconds,
   /** Builds that were started, including those that reused an environment. */
   total_build_count: z.int().min(0),
+  /** What the persistent storage held, with what is free; 0 for an app: storage is the project's. */
+  total_storage_gb_seconds: seconds,
 };
 
 const costs = {
@@ -88,6 +90,7 @@ const costs = {
   combined_cost_before_discounts_micros: micros,
   run_cost_micros: micros,
   build_cost_micros: micros,
+  storage_cost_micros: micros,
 };
 
 const appliedCoupon = {
@@ -137,6 +140,7 @@ const usageSums = {
   memory_gb_seconds: seconds,
   build_seconds: seconds,
   build_count: z.int().min(0),
+  storage_gb_seconds: seconds,
   cost_cents: cents,
   cost_micros: micros,
 };
@@ -149,8 +153,10 @@ export const usageAnswer = z.strictObject({
   currency,
   items: z.array(
     z.strictObject({
+      /** Empty: the project's storage. */
       app_id: z.string().optional(),
       day: z.string().optional(),
+      /** `storage` beside the compute types. */
       compute: z.string().optional(),
       compute_tier: z.string().optional(),
       /** `provider/region`; empty if the app names neither. */
@@ -213,8 +219,9 @@ export const statement = z.strictObject({
   ...statementSums,
   lines: z.array(
     z.strictObject({
+      /** Empty: the project's storage. */
       app_id: z.string(),
-      kind: z.enum(["run", "build"]),
+      kind: z.enum(["run", "build", "storage"]),
       compute: z.string(),
       compute_tier: z.string(),
       pool: z.string(),
@@ -223,6 +230,7 @@ export const statement = z.strictObject({
       cpu_core_seconds: seconds,
       memory_gb_seconds: seconds,
       build_count: z.int().min(0),
+      storage_gb_seconds: seconds,
       cost_micros: micros,
     }),
   ),

@@ -148,10 +148,10 @@ export const settingTable = {
     "Rate limit: how many requests to the management API one token or person may send per minute; more are answered 429. Calls of apps are not counted.",
   ),
   SLIPWAY_PRICES_FILE: text(null).about(
-    "TOML file with the price per second of each compute type, core and GB, by pool and valid-from time; default: built-in prices.",
+    "TOML file with the price per second of each compute type, core and GB, by pool and valid-from time, and of storage; default: built-in prices.",
   ),
   SLIPWAY_METERING_SECONDS: integer("60", 1, 3600).about(
-    "How often usage is metered; it appears in the ledger after at most ten times this interval.",
+    "How often usage is metered; it appears in the ledger after at most ten times this interval. Storage is measured every ten times.",
   ),
   SLIPWAY_PLANS_FILE: text(null).about(
     "TOML file with the plans that projects can have; default: one plan, self-hosted, without limits.",

@@ -11,6 +11,9 @@ const attosOfMicro = 10n ** 12n;
 /** What some time of a replica costs, in 10^-18 of the currency's unit. */
 export type AttosOf = (resources: PricedResources, fromMs: number, toMs: number) => bigint;
 
+/** What some time of storage of a size costs, likewise. */
+export type StorageAttosOf = (gbThousandths: bigint, fromMs: number, toMs: number) => bigint;
+
 type Row = {
   id: string;
   compute: string;
@@ -45,6 +48,23 @@ export async function assertReplicasExact(db: Db, attosOf: AttosOf): Promise<big
     const exact = (attosOf(resources, fromMs, toMs) + attosOfMicro / 2n) / attosOfMicro;
     assert.equal(BigInt(row.micros), exact, `${row.id}: the exact price, rounded once`);
     total += BigInt(row.micros);
+  }
+  return total;
+}
+
+/** The same for storage, of which each row is a time of one size. */
+export async function assertStorageExact(db: Db, attosOf: StorageAttosOf): Promise<bigint> {
+  const { rows } = await sql<{ id: string; size: string; from: Date; to: Date; micros: string; ms: string }>`
+    select u.id, u.size_mb as size, u.began_at as from, coalesce(u.ended_at, u.seen_at) as to,
+           coalesce(sum(s.amount_micros), 0) as micros, coalesce(sum(s.ms), 0) as ms
+      from volume_uses u left join usage_slices s on s.source_id = u.id group by u.id`.execute(db);
+  let total = 0n;
+  for (const { id, size, from, to, micros, ms } of rows) {
+    const [fromMs, toMs] = [from.getTime(), Math.max(from.getTime(), to.getTime())];
+    assert.equal(Number(ms), toMs - fromMs, `${id}: each millisecond is counted once`);
+    const exact = (attosOf(BigInt(size), fromMs, toMs) + attosOfMicro / 2n) / attosOfMicro;
+    assert.equal(BigInt(micros), exact, `${id}: the exact price, rounded once`);
+    total += exact;
   }
   return total;
 }

@@ -1,13 +1,15 @@
-// Metering on a real database: what replicas and builds cost follows from their rows alone, to the micro-unit, wherever time
+// Metering on a real database: what replicas, builds and storage cost follows from their rows alone, to the micro-unit, wherever time
 // was cut, in whatever order it became known, and whenever metering was broken off.
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { sql } from "kysely";
 import { builtInPrices, type Prices } from "#billing/usage/prices.ts";
-import { costOfMonth } from "#billing/usage/usage-store.ts";
+import { StatementQueries } from "#billing/statements/statement-queries.ts";
+import { costOfMonth, readUsage } from "#billing/usage/usage-store.ts";
 import { must } from "#lib/assert.ts";
 import { newReplicaId } from "#lib/ids.ts";
 import { addInstance } from "#test/support/instances.ts";
+import { noteUse } from "#volumes/volume-uses.ts";
 import { assertSums } from "./usage-exact.ts";
 import { plainMicrosPerSecond, usageStage, type UsageStage } from "./usage-stage.ts";
 
@@ -185,6 +187,98 @@ test("a build that takes more than one step of metering is one build", async (t)
   await stage.meter().turn();
   const rows = await stage.db.selectFrom("usage_months").select(["builds", "ms"]).execute();
   assert.deepEqual(rows, [{ builds: 1, ms: 120 * 3_600_000 }]);
+});
+
+describe("storage", () => {
+  const monthMs = 31 * 24 * hour;
+  const january = Date.UTC(2026, 0, 1);
+
+  test("costs what was there over time beyond what is free, however it grew and shrank", async (t) => {
+    const stage = await usageStage(t, january);
+    const projectId = await stage.addProject();
+    const meter = stage.meter();
+    // Free; 40 GB too many for a third of the month; 200 for the rest of it, and a moment of much more.
+    const sizes = [60_000, 140_000, 140_000, 9_000_000, 300_000, 300_000];
+    const begins = [0, 1 / 3, 1 / 2, 2 / 3, 2 / 3 + 60 / 2_678_400, 5 / 6].map((part) => january + part * monthMs);
+    for (const [index, at] of begins.entries()) {
+      const isSame = sizes[index] === sizes[index - 1];
+      await (isSame ? stage.holds(projectId, at) : stage.hold(projectId, sizes[index] ?? 0, at));
+      stage.clock.atMs = at;
+      await meter.turn();
+    }
+    stage.clock.atMs = january + monthMs;
+    await stage.hold(projectId, 0, january + monthMs);
+    await meter.turn();
+    const gbMonth = (gb: number, seconds: number): number => Math.round(gb * 50_000 * (seconds / 2_678_400));
+    const expected = gbMonth(40, 892_800) + gbMonth(8_900, 60) + gbMonth(200, 892_740);
+    await assertSums(stage, projectId, BigInt(expected));
+    const sums = await readUsage(stage.db, { projectId, from: "2026-01-01", to: "2026-02-01" });
+    const held = (60 * 892_800 + 140 * 892_800 + 9_000 * 60 + 300 * 892_740) * 1000;
+    assert.deepEqual([sums.storageMicros, sums.storageGbMs], [BigInt(expected), held]);
+    assert.deepEqual([sums.gbMs, sums.runMicros, sums.replicaMs, sums.buildMs], [0, 0n, 0, 0]);
+    const rows = await stage.db.selectFrom("volume_uses").select("is_metered").execute();
+    assert.deepEqual(new Set(rows.map((row) => row.is_metered)), new Set([true]));
+  });
+
+  test("costs its price in each month, whatever its length, and stands in the statement of each", async (t) => {
+    const stage = await usageStage(t, january);
+    const projectId = await stage.addProject();
+    await stage.hold(projectId, 101_000, january);
+    await stage.hold(projectId, 0, Date.UTC(2026, 2, 1));
+    stage.clock.atMs = Date.UTC(2026, 2, 2, 1);
+    await stage.meter().turn();
+    await stage.meter().turn();
+    for (const month of ["2026-01", "2026-02"] as const) {
+      assert.equal(await costOfMonth(stage.db, { projectId, month }), 50_000n, month);
+    }
+    const statements = await new StatementQueries(stage).list(projectId);
+    const lines = statements.flatMap(({ content, closedAt }) =>
+      content.lines.map((line) => [content.period, closedAt !== null, line.kind, line.appId, line.micros]),
+    );
+    assert.deepEqual(lines.toSorted(), [
+      ["2026-01", true, "storage", "", "50000"],
+      ["2026-02", true, "storage", "", "50000"],
+    ]);
+  });
+
+  test("of a deleted project costs up to its deletion, also if it was counted after that", async (t) => {
+    const stage = await usageStage(t, january);
+    const projectId = await stage.addProject();
+    await stage.hold(projectId, 1_100_000, january);
+    await stage.holds(projectId, january + 3 * hour);
+    await stage.meter().turn();
+    await stage.db
+      .updateTable("projects")
+      .set({ deleted_at: new Date(january + 2 * hour) })
+      .where("id", "=", projectId)
+      .execute();
+    await noteUse(stage.db, { projectId, sizeMb: 1_100_000, gapMs: 10 ** 12 });
+    await stage.meter().turn();
+    await assertSums(stage, projectId, BigInt(Math.round((1_000 * 50_000 * 2) / (31 * 24))));
+  });
+
+  test("is noted as times of one size without a gap, and a time in which nobody counted is no use", async (t) => {
+    const stage = await usageStage(t);
+    const projectId = await stage.addProject();
+    const note = (sizeMb: number, gapMs = 3_600_000) => noteUse(stage.db, { projectId, sizeMb, gapMs });
+    const rows = async () =>
+      await stage.db.selectFrom("volume_uses").selectAll().orderBy("began_at").orderBy("size_mb").execute();
+    await note(0);
+    assert.deepEqual(await rows(), []);
+    await note(5);
+    await note(5);
+    await note(7);
+    await note(0);
+    await note(8);
+    const [five, seven, eight] = await rows();
+    assert.deepEqual([five?.size_mb, seven?.size_mb, eight?.size_mb], [5, 7, 8]);
+    assert.deepEqual(five?.ended_at, seven?.began_at);
+    assert.ok(seven?.ended_at !== null && eight?.ended_at === null);
+    // As after a long time.
+    await note(8, -1);
+    const [, , lost, again] = await rows();
+    assert.deepEqual([lost?.ended_at, again?.ended_at, again?.size_mb], [eight?.seen_at, null, 8]);
+  });
 });
 
 describe("usage that becomes known late", () => {

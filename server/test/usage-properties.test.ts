@@ -1,5 +1,5 @@
-// Random replicas, coupons and turns of metering on a real database, some of the turns broken off by a lost connection:
-// whatever the order and the number of steps, what is charged is the exact price of the time of each replica, coupons take
+// Random replicas, sizes of storage, coupons and turns of metering on a real database, some of the turns broken off by a lost connection:
+// whatever the order and the number of steps, what is charged is the exact price of the time of each replica and size, coupons take
 // off what `settle` says of all slices, and the sums and the ledger agree with both to the micro-unit.
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -7,8 +7,8 @@ import { sql } from "kysely";
 import { readApplied } from "#billing/coupons/applied-store.ts";
 import type { MeterOptions } from "#billing/usage/meter.ts";
 import { meterSteps } from "#billing/usage/meter-step.ts";
-import { periodOf } from "#billing/period.ts";
-import { builtInPrices, rateAt, type Prices } from "#billing/usage/prices.ts";
+import { boundsOf, periodOf } from "#billing/period.ts";
+import { builtInPrices, rateAt, storageRateAt, type Prices } from "#billing/usage/prices.ts";
 import { settle, type UsageItem } from "#billing/coupons/settle.ts";
 import { StatementQueries } from "#billing/statements/statement-queries.ts";
 import { bordersOf, stretchOf } from "#billing/usage/stretches.ts";
@@ -17,7 +17,13 @@ import type { ProjectId, ReplicaId } from "#lib/ids.ts";
 import { readCurrency } from "#lib/money.ts";
 import { drawCases } from "./support/drawn-cases.ts";
 import { Seeded } from "./support/seeded.ts";
-import { assertReplicasExact, assertSums, type AttosOf } from "./usage-exact.ts";
+import {
+  assertReplicasExact,
+  assertStorageExact,
+  assertSums,
+  type AttosOf,
+  type StorageAttosOf,
+} from "./usage-exact.ts";
 import { usageStage, type AppPlace, type UsageStage } from "./usage-stage.ts";
 
 const usd = must(readCurrency("USD"), "dollars are known");
@@ -78,6 +84,14 @@ async function seeReplicas({ stage, seeded, replicas }: World): Promise<void> {
   await stage.rows.seen(running.map(({ id }) => ({ replicaId: id, at })));
 }
 
+const sizesMb = [0, 1, 99_999, 100_000, 100_001, 250_123, 7_000_000];
+
+/** Most counts find the same; a size may have been known for long, or for a moment. */
+async function countStorage({ stage, seeded, projectId }: World): Promise<void> {
+  if (seeded.chance(0.4)) await stage.hold(projectId, seeded.pick(sizesMb), stage.clock.now());
+  else await stage.holds(projectId, stage.clock.now());
+}
+
 async function applyCoupon({ stage, seeded, projectId, isSkewed }: World): Promise<void> {
   const rightMs = stage.clock.now();
   if (isSkewed) stage.clock.atMs -= seeded.integer(0, 3 * hourMs);
@@ -117,7 +131,8 @@ async function run(world: World): Promise<void> {
     if (what < 0.2) await startReplica(world);
     else if (what < 0.32) await stopReplica(world);
     else if (what < 0.4) await applyCoupon(world);
-    else if (what < 0.7) await seeReplicas(world);
+    else if (what < 0.62) await seeReplicas(world);
+    else if (what < 0.74) await countStorage(world);
     else await meterSome(world);
   }
 }
@@ -126,6 +141,17 @@ const attosOf: AttosOf = (resources, fromMs, toMs) => {
   const before = BigInt(Math.max(0, Math.min(toMs, changeMs) - fromMs));
   const after = BigInt(toMs - fromMs) - before;
   return before * rateAt(prices, resources, 0) + after * rateAt(prices, resources, changeMs);
+};
+
+/** At one price, and in the months that it lies in. */
+const storageAttosOf: StorageAttosOf = (size, fromMs, toMs) => {
+  let attos = 0n;
+  for (let atMs = fromMs; atMs < toMs;) {
+    const endMs = Math.min(toMs, boundsOf(periodOf(atMs)).toMs);
+    attos += storageRateAt(prices, size, atMs) * BigInt(endMs - atMs);
+    atMs = endMs;
+  }
+  return attos;
 };
 
 async function checkCoupons({ stage, projectId, isSkewed }: World, total: bigint): Promise<void> {
@@ -211,8 +237,9 @@ for (const seed of seeds) {
     await last.turn();
     await sql`update billing_accounts set posting_due_at = clock_timestamp()`.execute(stage.db);
     await last.turn();
-    const total = await assertReplicasExact(stage.db, attosOf);
-    assert.ok(total > 0n);
+    const stored = await assertStorageExact(stage.db, storageAttosOf);
+    assert.ok(stored > 0n);
+    const total = stored + (await assertReplicasExact(stage.db, attosOf));
     await checkCoupons(world, total);
     await checkLedger(world);
     await checkStatements(world);

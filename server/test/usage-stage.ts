@@ -137,6 +137,24 @@ export class UsageStage {
     await this.rows.change(replicaId, { kind: "stopped", at, reason: "It was stopped.", exitCode: 0 });
   }
 
+  /** The volume of the project holds so many MB from an instant on, instead of what it held; 0: nothing. */
+  async hold(projectId: ProjectId, sizeMb: number, at: number): Promise<void> {
+    const open = this.db.updateTable("volume_uses").where("project_id", "=", projectId).where("ended_at", "is", null);
+    await open.set({ seen_at: new Date(at), ended_at: new Date(at) }).execute();
+    const row = { id: randomUUID(), project_id: projectId, size_mb: sizeMb };
+    if (sizeMb === 0) return;
+    await this.db
+      .insertInto("volume_uses")
+      .values({ ...row, began_at: new Date(at), seen_at: new Date(at) })
+      .execute();
+  }
+
+  /** The volume of the project was counted, and holds the same. */
+  async holds(projectId: ProjectId, at: number): Promise<void> {
+    const open = this.db.updateTable("volume_uses").where("project_id", "=", projectId).where("ended_at", "is", null);
+    await open.set({ seen_at: new Date(at) }).execute();
+  }
+
   /** A build that has ended, and made an environment between two instants, if any. */
   async addBuild(
     projectId: ProjectId,

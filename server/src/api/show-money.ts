@@ -1,7 +1,8 @@
 // Amounts and times of usage in the format of answers.
 import { assert } from "#lib/assert.ts";
 import { microsOfCent } from "#lib/money.ts";
-import type { UsageSums } from "#billing/usage/usage-store.ts";
+import type { StatementLine } from "#billing/statements/statement.ts";
+import { costOf, type UsageSums } from "#billing/usage/usage-store.ts";
 
 /** Exact, as a number; JSON numbers lose precision only at amounts of nine billion. */
 export function microsOf(micros: bigint): number {
@@ -45,9 +46,15 @@ export function secondsOf(ms: number): number {
   return Math.round(ms) / 1000;
 }
 
+/** The GB of a statement's line: of memory, or of storage. */
+export function showGbSeconds({ kind, gbMs }: Pick<StatementLine, "kind" | "gbMs">) {
+  const [memory, storage] = kind === "storage" ? [0, gbMs] : [gbMs, 0];
+  return { memory_gb_seconds: secondsOf(memory), storage_gb_seconds: secondsOf(storage) };
+}
+
 /** The fields of usage sums. */
 export function showSums(sums: UsageSums) {
-  const cost = sums.runMicros + sums.buildMicros;
+  const cost = costOf(sums);
   return {
     replica_seconds: secondsOf(sums.replicaMs),
     gpu_seconds: secondsOf(sums.gpuMs),
@@ -55,6 +62,7 @@ export function showSums(sums: UsageSums) {
     memory_gb_seconds: secondsOf(sums.gbMs),
     build_seconds: secondsOf(sums.buildMs),
     build_count: sums.builds,
+    storage_gb_seconds: secondsOf(sums.storageGbMs),
     cost_cents: centsOf(cost),
     cost_micros: microsOf(cost),
   };

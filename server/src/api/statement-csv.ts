@@ -2,7 +2,7 @@
 // unit, with a decimal point, to the micro-unit.
 import type { StatementContent } from "#billing/statements/statement.ts";
 import { csvText } from "#lib/csv.ts";
-import { decimalOf, secondsOf } from "./show-money.ts";
+import { decimalOf, secondsOf, showGbSeconds } from "./show-money.ts";
 
 const columns = [
   "month",
@@ -17,6 +17,7 @@ const columns = [
   "cpu_core_seconds",
   "memory_gb_seconds",
   "build_count",
+  "storage_gb_seconds",
   "coupon_code",
   "coupon_name",
   "about_month",
@@ -32,7 +33,7 @@ export function statementCsv(statement: StatementContent): string {
     ...statement.lines.map((line) => ({
       ...{ type: "usage", app_id: line.appId, kind: line.kind, compute: line.compute, compute_tier: line.computeTier },
       ...{ pool: line.pool, seconds: secondsOf(line.ms), gpu_seconds: secondsOf(line.gpuMs) },
-      ...{ cpu_core_seconds: secondsOf(line.coreMs), memory_gb_seconds: secondsOf(line.gbMs) },
+      ...{ cpu_core_seconds: secondsOf(line.coreMs), ...showGbSeconds(line) },
       ...{ build_count: line.builds, amount: decimalOf(BigInt(line.micros)) },
     })),
     ...statement.discounts.map(({ code, name, micros }) => ({

@@ -44,10 +44,12 @@ ${totalTable(content)}
 
 type Content = Statement["content"];
 
+const sourceNames = { run: "replicas", storage: "persistent storage" };
+
 function usageTable({ lines, usageMicros }: Content): string {
   const rows = lines.map((line) => [
     line.appId,
-    line.kind === "run" ? "replicas" : `${line.builds} ${line.builds === 1 ? "build" : "builds"}`,
+    line.kind === "build" ? `${line.builds} ${line.builds === 1 ? "build" : "builds"}` : sourceNames[line.kind],
     [line.compute, line.computeTier, line.pool].filter((part) => part !== "").join(", "),
     secondsOf(line.ms).toFixed(3),
     secondsOf(line.gpuMs).toFixed(3),

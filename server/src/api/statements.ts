@@ -7,7 +7,7 @@ import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { pathPart, projectOf, type Handlers } from "./call.ts";
-import { microsOf, secondsOf, sumInCents } from "./show-money.ts";
+import { microsOf, secondsOf, showGbSeconds, sumInCents } from "./show-money.ts";
 import { statementCsv } from "./statement-csv.ts";
 import { statementPage, statementPagePolicy } from "./statement-page.ts";
 import type { HandlerParts } from "./parts.ts";
@@ -75,11 +75,7 @@ function showStatement(projectId: ProjectId, found: Statement): z.infer<typeof s
         pool: line.pool,
       },
       ...{ seconds: secondsOf(line.ms), gpu_seconds: secondsOf(line.gpuMs), cpu_core_seconds: secondsOf(line.coreMs) },
-      ...{
-        memory_gb_seconds: secondsOf(line.gbMs),
-        build_count: line.builds,
-        cost_micros: microsOf(BigInt(line.micros)),
-      },
+      ...{ ...showGbSeconds(line), build_count: line.builds, cost_micros: microsOf(BigInt(line.micros)) },
     })),
     discounts: discounts.map(({ code, name, micros }) => ({
       ...{ coupon_code: code, coupon_name: name, amount_micros: microsOf(BigInt(micros)) },

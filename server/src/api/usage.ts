@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { appCost, ledgerPage, projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
 import type { CostOfMonth, CouponCredit } from "#billing/usage/usage-queries.ts";
-import type { Grouping, UsageGroup } from "#billing/usage/usage-store.ts";
+import { costOf, type Grouping, type UsageGroup } from "#billing/usage/usage-store.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { appOf, pageBefore, projectOf, showPage, type ApiCall, type Handlers } from "./call.ts";
@@ -94,7 +94,7 @@ function keysOf({ appId, day, compute, computeTier, pool }: UsageGroup) {
 
 function showCost(cost: CostOfMonth): z.infer<typeof projectCost> {
   const { discountMicros, coupons, sums } = cost;
-  const before = sums.runMicros + sums.buildMicros;
+  const before = costOf(sums);
   const after = before - discountMicros;
   const inCents = sumInCents({ usage: before, discounts: discountMicros, corrections: 0n });
   return {
@@ -110,19 +110,21 @@ function showCost(cost: CostOfMonth): z.infer<typeof projectCost> {
 }
 
 function summaryOf({ month, currency, sums }: Pick<CostOfMonth, "month" | "currency" | "sums">) {
-  const before = sums.runMicros + sums.buildMicros;
+  const before = costOf(sums);
   return {
     ...{ month, currency },
     combined_cost_before_discounts_cents: centsOf(before),
     combined_cost_before_discounts_micros: microsOf(before),
     run_cost_micros: microsOf(sums.runMicros),
     build_cost_micros: microsOf(sums.buildMicros),
+    storage_cost_micros: microsOf(sums.storageMicros),
     total_replica_seconds: secondsOf(sums.replicaMs),
     total_gpu_seconds: secondsOf(sums.gpuMs),
     total_cpu_core_seconds: secondsOf(sums.coreMs),
     total_memory_gb_seconds: secondsOf(sums.gbMs),
     total_build_seconds: secondsOf(sums.buildMs),
     total_build_count: sums.builds,
+    total_storage_gb_seconds: secondsOf(sums.storageGbMs),
   };
 }
 

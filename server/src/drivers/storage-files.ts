@@ -178,6 +178,12 @@ export class StorageFiles {
     return usage === undefined ? 0 : (usage?.bytes ?? null);
   }
 
+  /** The projects that have a storage, in any order. */
+  async projects(): Promise<ProjectId[]> {
+    const names = await readdir(this.#options.storageDir).catch(() => []);
+    return names.filter((name) => !name.startsWith(".")) as ProjectId[];
+  }
+
   /** Deletes what was removed, and the files in the making that `readKept` does not name. */
   async collect(readKept: (ids: readonly string[]) => Promise<readonly string[]>, signal: AbortSignal): Promise<void> {
     // Before the rows: what begins in between has a row.

@@ -989,7 +989,7 @@ create table usage_days (
   constraint usage_days_day_check CHECK ((day ~ '^\d{4}-\d{2}-\d{2}$'::text)),
   constraint usage_days_gb_ms_check CHECK ((gb_ms >= (0)::numeric)),
   constraint usage_days_gpu_ms_check CHECK ((gpu_ms >= 0)),
-  constraint usage_days_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_days_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text, 'storage'::text]))),
   constraint usage_days_ms_check CHECK ((ms >= 0)),
   constraint usage_days_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
 );
@@ -1015,7 +1015,7 @@ create table usage_months (
   constraint usage_months_core_ms_check CHECK ((core_ms >= (0)::numeric)),
   constraint usage_months_gb_ms_check CHECK ((gb_ms >= (0)::numeric)),
   constraint usage_months_gpu_ms_check CHECK ((gpu_ms >= 0)),
-  constraint usage_months_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_months_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text, 'storage'::text]))),
   constraint usage_months_ms_check CHECK ((ms >= 0)),
   constraint usage_months_period_check CHECK ((period ~ '^\d{4}-\d{2}$'::text)),
   constraint usage_months_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
@@ -1051,7 +1051,7 @@ create table usage_project_days (
   constraint usage_project_days_day_check CHECK ((day ~ '^\d{4}-\d{2}-\d{2}$'::text)),
   constraint usage_project_days_gb_ms_check CHECK ((gb_ms >= (0)::numeric)),
   constraint usage_project_days_gpu_ms_check CHECK ((gpu_ms >= 0)),
-  constraint usage_project_days_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_project_days_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text, 'storage'::text]))),
   constraint usage_project_days_ms_check CHECK ((ms >= 0)),
   constraint usage_project_days_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id)
 );
@@ -1067,7 +1067,7 @@ create table usage_slices (
   pool text not null,
   gpu_count integer not null,
   cpu_cores numeric(8,3) not null,
-  memory_gb numeric(8,3) not null,
+  memory_gb numeric(12,3) not null,
   ms bigint not null,
   rate_femtos numeric(30,0) not null,
   attos_before numeric(40,0) not null,
@@ -1075,7 +1075,7 @@ create table usage_slices (
   constraint usage_slices_pkey PRIMARY KEY (source_id, begins_at),
   constraint usage_slices_amount_micros_check CHECK ((amount_micros >= (0)::numeric)),
   constraint usage_slices_attos_before_check CHECK ((attos_before >= (0)::numeric)),
-  constraint usage_slices_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text]))),
+  constraint usage_slices_kind_check CHECK ((kind = ANY (ARRAY['run'::text, 'build'::text, 'storage'::text]))),
   constraint usage_slices_ms_check CHECK ((ms >= 0)),
   constraint usage_slices_project_id_fkey FOREIGN KEY (project_id) REFERENCES billing_accounts(project_id),
   constraint usage_slices_rate_femtos_check CHECK ((rate_femtos >= (0)::numeric))
@@ -1129,6 +1129,22 @@ create table volume_uploads (
   constraint volume_uploads_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id)
 );
 CREATE INDEX volume_uploads_open ON public.volume_uploads USING btree (project_id) WHERE (completed_at IS NULL);
+
+create table volume_uses (
+  id text not null,
+  project_id text not null,
+  size_mb bigint not null,
+  began_at timestamp with time zone not null,
+  seen_at timestamp with time zone not null,
+  ended_at timestamp with time zone,
+  metered_until timestamp with time zone,
+  is_metered boolean not null default false,
+  constraint volume_uses_pkey PRIMARY KEY (id),
+  constraint volume_uses_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id),
+  constraint volume_uses_size_mb_check CHECK ((size_mb > 0))
+);
+CREATE INDEX volume_uses_to_meter ON public.volume_uses USING btree (project_id, id) WHERE (NOT is_metered);
+CREATE UNIQUE INDEX volume_uses_open ON public.volume_uses USING btree (project_id) WHERE (ended_at IS NULL);
 
 create table volumes (
   project_id text not null,
@@ -1448,5 +1464,6 @@ CREATE TRIGGER live_project BEFORE INSERT ON public.members FOR EACH ROW EXECUTE
 CREATE TRIGGER live_project BEFORE INSERT ON public.tokens FOR EACH ROW WHEN ((new.project_id IS NOT NULL)) EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.volume_downloads FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.volume_uploads FOR EACH ROW EXECUTE FUNCTION require_live_project();
+CREATE TRIGGER live_project BEFORE INSERT ON public.volume_uses FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER live_project BEFORE INSERT ON public.volumes FOR EACH ROW EXECUTE FUNCTION require_live_project();
 CREATE TRIGGER statements_stay BEFORE DELETE OR UPDATE OR TRUNCATE ON public.statements FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();

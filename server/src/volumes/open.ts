@@ -5,19 +5,25 @@ import { removeOld } from "#lib/retention.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { VolumeSpace } from "./volume-space.ts";
 import * as store from "./volume-store.ts";
+import { volumeUses } from "./volume-uses.ts";
 import { VolumeUploads } from "./volume-uploads.ts";
 import { Volumes } from "./volumes.ts";
 
-export type VolumeSettings = { readonly disk: { readonly storageBytes: number | null } };
+export type VolumeSettings = {
+  readonly disk: { readonly storageBytes: number | null };
+  readonly meteringSeconds: number;
+};
 
 type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & Pick<OpenedDriver, "disk" | "files">;
 
 /** A removed folder is deleted at once; the rest may stay a little longer. */
 const intervalMs = 600_000;
+/** Counting files is slow: storage is counted once in so many turns of metering. */
+const meteringTurns = 10;
 
 /** Call it before apps run: it limits what they write. */
 export async function openVolumes(
-  { disk: { storageBytes } }: VolumeSettings,
+  { disk: { storageBytes }, meteringSeconds }: VolumeSettings,
   { db, clock, log, lifecycle, disk, files }: Parts,
 ): Promise<{ readonly volumes: Volumes; readonly volumeUploads: VolumeUploads }> {
   const space = new VolumeSpace({ db, clock, files, disk, bytesMax: storageBytes });
@@ -28,8 +34,9 @@ export async function openVolumes(
     await files.collect((ids) => store.readKept(db, ids), signal);
   };
   const loop = new Loop({ name: "volumes", turn, intervalMs, clock, log });
-  loop.start();
-  lifecycle.onClose("volumes", () => loop.stop());
+  const uses = volumeUses({ db, clock, log, files, space, intervalMs: meteringSeconds * meteringTurns * 1000 });
+  for (const each of [loop, uses]) each.start();
+  lifecycle.onClose("volumes", async () => void (await Promise.all([loop.stop(), uses.stop()])));
   return {
     volumes: new Volumes({ db, files, space, onRemoved: () => loop.nudge() }),
     volumeUploads: new VolumeUploads({ db, clock, files, space, disk }),

@@ -160,10 +160,12 @@ export async function readKept(db: Db, ids: readonly string[]): Promise<readonly
 /** What is removed because its time is over. */
 export function oldVolumeRows(db: Db): readonly RemovalStep[] {
   const isOver = sql`${isExpired} or completed_at < clock_timestamp() - make_interval(hours => ${completedHours})`;
+  const isBilled = sql`is_metered and ended_at < clock_timestamp() - interval '1 day'`;
   const isOld = sql`created_at < clock_timestamp() - make_interval(hours => ${downloadHours})`;
   return [
     // With their parts.
     rowsWhere(db, { name: "uploads to volumes", table: "volume_uploads", which: isOver, batchMax: 100 }),
     rowsWhere(db, { name: "downloads from volumes", table: "volume_downloads", which: isOld }),
+    rowsWhere(db, { name: "uses of volumes", table: "volume_uses", which: isBilled }),
   ];
 }

@@ -2,11 +2,12 @@
 // closed statement never changes: later changes become corrections in a later one.
 import type { Period } from "#billing/period.ts";
 import type { Drawn } from "#billing/coupons/settle.ts";
+import type { SourceKind } from "#billing/usage/metered-source.ts";
 
-/** One app's usage of one kind. Amounts are texts, because they are stored as JSON. Times in ms. */
+/** Usage of one kind, of an app or, with an empty `appId`, of the project itself. Amounts are texts, because they are stored as JSON. Times in ms. */
 export type StatementLine = {
   readonly appId: string;
-  readonly kind: "run" | "build";
+  readonly kind: SourceKind;
   readonly compute: string;
   readonly computeTier: string;
   readonly pool: string;

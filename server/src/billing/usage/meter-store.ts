@@ -1,4 +1,4 @@
-// Queries of metering: the replicas and builds to meter, their slices, and the progress.
+// Queries of metering: the replicas, builds and volumes to meter, their slices, and the progress.
 import { sql } from "kysely";
 import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
@@ -10,9 +10,13 @@ export async function readProjectsToMeter(db: Db): Promise<ProjectId[]> {
   const { rows } = await sql<{ project_id: ProjectId }>`
     select project_id from replicas where started_at is not null and not is_metered
     union select project_id from builds where ended_at is not null and not is_metered
+    union select project_id from volume_uses where ${hasStorage}
     union select project_id from billing_accounts where posting_due_at <= clock_timestamp()`.execute(db);
   return rows.map((row) => row.project_id);
 }
+
+/** There is more of it than was metered. */
+const hasStorage = sql`not is_metered and (ended_at is not null or seen_at > coalesce(metered_until, began_at))`;
 
 /** Locks the project's billing account until the transaction ends; null: another process holds it and meters the project. */
 export async function lockAccount(
@@ -46,7 +50,7 @@ type SourceRow = {
   is_ended: boolean;
 };
 
-/** The sources of a project to meter, at most `limit` replicas (furthest behind first) and as many builds. No locks. */
+/** The sources of a project to meter, at most `limit` replicas (furthest behind first), and as many of each other kind. No locks. */
 export async function readSources(tx: Tx, projectId: ProjectId, limit: number): Promise<MeteredSource[]> {
   const { rows } = await sql<SourceRow>`
     (select id, 'run' as kind, app_id, compute, compute_tier, provider, region, gpu_count,
@@ -62,7 +66,13 @@ export async function readSources(tx: Tx, projectId: ProjectId, limit: number): 
             environment_started_at, environment_ended_at, coalesce(started_at, created_at), true
        from builds
       where project_id = ${projectId} and ended_at is not null and not is_metered
-      order by ended_at, id limit ${limit})`.execute(tx);
+      order by ended_at, id limit ${limit})
+    union all
+    (select id, 'storage', '', 'storage', '', null, null, 0, 0, size_mb,
+            began_at, coalesce(ended_at, seen_at), began_at, ended_at is not null
+       from volume_uses
+      where project_id = ${projectId} and ${hasStorage}
+      order by began_at, id limit ${limit})`.execute(tx);
   const known = await readKnown(tx, rows);
   return rows.map((row) => ({
     // Usage is of the name: an app that is created anew goes on with the sums of the deleted one.
@@ -159,15 +169,20 @@ export async function writeProgress(tx: Tx, metered: readonly Metered[]): Promis
     }))
     .toSorted((one, other) => (one.id < other.id ? -1 : 1));
   const given = JSON.stringify(rows);
-  await sql`
-    with given as (
-      select * from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, until_at timestamptz, done boolean)
-       where kind = 'run'
-    ), locked as (
-      select replicas.id from replicas join given using (id) order by replicas.id for no key update of replicas
-    )
-    update replicas set metered_until = given.until_at, is_metered = given.done
-      from given, locked where replicas.id = given.id and locked.id = given.id`.execute(tx);
+  for (const [kind, name] of [
+    ["run", "replicas"],
+    ["storage", "volume_uses"],
+  ] as const) {
+    await sql`
+      with given as (
+        select * from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, until_at timestamptz, done boolean)
+         where kind = ${kind}
+      ), locked as (
+        select rows.id from ${sql.table(name)} as rows join given using (id) order by rows.id for no key update of rows
+      )
+      update ${sql.table(name)} as metered set metered_until = given.until_at, is_metered = given.done
+        from given, locked where metered.id = given.id and locked.id = given.id`.execute(tx);
+  }
   await sql`
     update builds set is_metered = true
       from jsonb_to_recordset(${given}::jsonb) as given (id text, kind text, done boolean)

@@ -1,4 +1,4 @@
-// Metering: turns the run time of replicas and builds into usage slices, sums and ledger entries. All inputs are durable
+// Metering: turns the run time of replicas and builds, and what storage holds, into usage slices, sums and ledger entries. All inputs are durable
 // rows. One transaction per project writes results and progress, under the lock of the project's billing account: a crash
 // at any time neither loses nor doubles anything.
 import { readApplied } from "#billing/coupons/applied-store.ts";
@@ -12,7 +12,7 @@ import type { Foundation } from "#store/foundation.ts";
 import type { MeterStep } from "./meter-step.ts";
 import * as store from "./meter-store.ts";
 import type { Metered, MeteredSource } from "./metered-source.ts";
-import { rateAt, type Prices } from "./prices.ts";
+import { rateAt, storageRateAt, type Prices } from "./prices.ts";
 import { slicesUpTo } from "./slices.ts";
 import { bordersOf, cutsOf } from "./stretches.ts";
 import { addToDays, addToStretches, cutStretch, readStretches } from "./usage-sums-store.ts";
@@ -29,7 +29,7 @@ export type MeterOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly onStep?: (step: MeterStep) => void;
 };
 
-/** Replicas, and builds, per step. */
+/** Sources of each kind per step. */
 const sourcesMax = 200;
 /** Slices of one replica per step: about four days. A longer backlog takes more steps. */
 const slicesMax = 100;
@@ -122,11 +122,10 @@ async function cutStretches(tx: Tx, projectId: ProjectId, borders: readonly numb
 }
 
 function meterSource(source: MeteredSource, borders: readonly number[], prices: Prices): Metered {
-  const { resources, startMs, endMs, known, isEnded } = source;
-  const slices = slicesUpTo({
-    ...{ startMs, endMs, borders, known, slicesMax },
-    rateAt: (atMs) => rateAt(prices, resources, atMs),
-  });
+  const { kind, resources, startMs, endMs, known, isEnded } = source;
+  const rate = (atMs: number): bigint =>
+    kind === "storage" ? storageRateAt(prices, resources.gbThousandths, atMs) : rateAt(prices, resources, atMs);
+  const slices = slicesUpTo({ ...{ startMs, endMs, borders, known, slicesMax }, rateAt: rate });
   const last = slices.at(-1);
   const reachedMs = last === undefined ? endMs : last.beginsAtMs + last.ms;
   return { source, slices, untilMs: reachedMs, isDone: isEnded && reachedMs >= endMs };

@@ -1,21 +1,24 @@
-// What metering measures: a replica while its process runs, and a build while it makes an environment. Pure.
+// What metering measures: a replica while its process runs, a build while it makes an environment, and the storage of a
+// project while it holds the same. Pure.
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { PricedResources } from "./prices.ts";
 import type { Slice } from "./slices.ts";
 
-/** run: a replica; build: a build that makes an environment. */
-export type SourceKind = "run" | "build";
+/** run: a replica; build: a build that makes an environment; storage: the volume of a project while its size stays. */
+export type SourceKind = "run" | "build" | "storage";
 
-/** A replica or build that is not yet metered to its end. */
+/** What is not yet metered to its end. */
 export type MeteredSource = {
-  /** Of the replica or the build. */
+  /** Of its row. */
   readonly id: string;
   readonly kind: SourceKind;
   readonly projectId: ProjectId;
+  /** Empty: of the project itself. */
   readonly appId: AppId;
+  /** Of storage, the GB are what it holds. */
   readonly resources: PricedResources;
   readonly startMs: number;
-  /** Until when it certainly ran. */
+  /** Until when it certainly was so. */
   readonly endMs: number;
   /** It has ended: there is nothing after `endMs`. */
   readonly isEnded: boolean;

@@ -4,18 +4,23 @@ import { TomlDate } from "smol-toml";
 import { parseFile, operatorFileRefused, refuseTwice, refuseUnknown, tableOf, type Table } from "#lib/operator-file.ts";
 import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
 
-const versionFields = ["valid_from", "cpu_core", "memory_gb", "protected_multiplier", "compute", "pools"] as const;
+const versionFields = [
+  ...["valid_from", "cpu_core", "memory_gb", "protected_multiplier", "storage_gb_month", "storage_free_gb"],
+  ...["compute", "pools"],
+];
 const poolFields = ["provider", "region", "cpu_core", "memory_gb", "compute"] as const;
 
 const hourMs = 3_600_000;
 const versionsMax = 1_000;
 const poolsMax = 1_000;
-/** Billionths of the unit per second; more than any machine costs. */
-const priceMax = 1_000_000_000_000n;
-const priceDecimals = 9;
-const multiplierMax = 1_000_000n;
-const multiplierDecimals = 3;
-const priceAllowed = `a price per second from 0 to 1000 with at most ${priceDecimals} decimals`;
+
+/** A number from 0 to `max` that is read exactly, as an integer in units of its last decimal. */
+type DecimalForm = { readonly what: string; readonly max: number; readonly decimals: number };
+/** More than any machine costs. */
+const perSecond: DecimalForm = { what: "a price per second", max: 1_000, decimals: 9 };
+const perMonth: DecimalForm = { what: "a price per month", max: 1_000, decimals: 9 };
+const multiplier: DecimalForm = { what: "a number", max: 1_000, decimals: 3 };
+const freeGb: DecimalForm = { what: "a number of GB", max: 1_000_000, decimals: 3 };
 
 /**
  * The prices in `text`. A version inherits what it omits from the previous one, the first from the built-in prices.
@@ -39,20 +44,16 @@ type Before = { readonly before: PriceVersion; readonly isFirst: boolean; readon
 function readVersion(path: string, table: Table, { before, isFirst, computeTypes }: Before): PriceVersion {
   refuseUnknown(table, versionFields, (key) => `${path}.${key}`);
   const rates = readRates(path, table, computeTypes);
-  const multiplier = table["protected_multiplier"];
-  const multiplierField = `${path}.protected_multiplier`;
+  const decimal = (name: string, form: DecimalForm, usual: bigint): bigint =>
+    table[name] === undefined ? usual : readDecimal(`${path}.${name}`, table[name], form);
   return {
     validFromMs: readValidFrom(`${path}.valid_from`, table["valid_from"], { before, isFirst }),
     core: rates.core ?? before.core,
     gb: rates.gb ?? before.gb,
     compute: new Map([...before.compute, ...(rates.compute ?? [])]),
-    protectedThousandths:
-      multiplier === undefined
-        ? before.protectedThousandths
-        : readDecimal(multiplierField, multiplier, {
-            ...{ decimals: multiplierDecimals, max: multiplierMax },
-            allowed: `a number from 0 to 1000 with at most ${multiplierDecimals} decimals`,
-          }),
+    protectedThousandths: decimal("protected_multiplier", multiplier, before.protectedThousandths),
+    storageGbMonth: decimal("storage_gb_month", perMonth, before.storageGbMonth),
+    storageFree: decimal("storage_free_gb", freeGb, before.storageFree),
     pools: table["pools"] === undefined ? before.pools : readPools(`${path}.pools`, table["pools"], computeTypes),
   };
 }
@@ -90,8 +91,8 @@ function readRates(path: string, table: Table, computeTypes: readonly string[]):
   const gb = table["memory_gb"];
   const compute = table["compute"];
   return {
-    ...(core === undefined ? {} : { core: readPrice(`${path}.cpu_core`, core) }),
-    ...(gb === undefined ? {} : { gb: readPrice(`${path}.memory_gb`, gb) }),
+    ...(core === undefined ? {} : { core: readDecimal(`${path}.cpu_core`, core, perSecond) }),
+    ...(gb === undefined ? {} : { gb: readDecimal(`${path}.memory_gb`, gb, perSecond) }),
     ...(compute === undefined ? {} : { compute: readCompute(`${path}.compute`, compute, computeTypes) }),
   };
 }
@@ -99,26 +100,20 @@ function readRates(path: string, table: Table, computeTypes: readonly string[]):
 function readCompute(path: string, given: unknown, computeTypes: readonly string[]): Map<string, bigint> {
   const table = tableOf(path, given);
   refuseUnknown(table, computeTypes, (key) => `${path}.${key}`);
-  return new Map(Object.entries(table).map(([type, price]) => [type, readPrice(`${path}.${type}`, price)]));
+  return new Map(
+    Object.entries(table).map(([type, price]) => [type, readDecimal(`${path}.${type}`, price, perSecond)]),
+  );
 }
 
-function readPrice(path: string, given: unknown): bigint {
-  return readDecimal(path, given, { decimals: priceDecimals, max: priceMax, allowed: priceAllowed });
-}
-
-/** A number exactly as written, as an integer in units of its last decimal. */
-function readDecimal(
-  path: string,
-  given: unknown,
-  { decimals, max, allowed }: { readonly decimals: number; readonly max: bigint; readonly allowed: string },
-): bigint {
+function readDecimal(path: string, given: unknown, { what, max, decimals }: DecimalForm): bigint {
+  const allowed = `${what} from 0 to ${max} with at most ${decimals} decimals`;
   // The shortest text of a number is the written one, except for trailing zeros.
   const text = typeof given === "number" ? plainText(given) : given;
   const parts = typeof text === "string" ? /^(\d{1,15})(?:\.(\d{1,25}))?$/.exec(text) : null;
   const fraction = (parts?.[2] ?? "").replace(/0+$/, "");
   if (parts === null || fraction.length > decimals) throw operatorFileRefused(path, given, allowed);
   const value = BigInt(`${parts[1]}${fraction.padEnd(decimals, "0")}`);
-  if (value > max) throw operatorFileRefused(path, given, allowed);
+  if (value > BigInt(max) * 10n ** BigInt(decimals)) throw operatorFileRefused(path, given, allowed);
   return value;
 }
 

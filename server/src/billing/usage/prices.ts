@@ -1,5 +1,6 @@
-// The price of a second of a replica, by time and location: pure. Prices are whole billionths of the currency's unit, so
+// The price of a second of a replica, by time and location, and of storage: pure. Prices are whole billionths of the currency's unit, so
 // that a rate is exact; `price-file.ts` reads them.
+import { boundsOf, periodOf } from "#billing/period.ts";
 
 /** The cost of a second, in billionths of the currency's unit: per core, per GB, and per accelerator by compute type. */
 export type Rates = {
@@ -17,6 +18,10 @@ export type PriceVersion = Rates & {
   readonly validFromMs: number;
   /** The factor for the tier `protected`, in thousandths. */
   readonly protectedThousandths: bigint;
+  /** Of a GB of storage for a month (UTC), in billionths of the unit, beyond what each project has free. */
+  readonly storageGbMonth: bigint;
+  /** In thousandths of a GB. */
+  readonly storageFree: bigint;
   readonly pools: readonly PoolRates[];
 };
 
@@ -40,7 +45,7 @@ const rateUnit = 1e15;
 
 /** The cost of a second at an instant, in 10^-15 of the currency's unit. */
 export function rateAt(prices: Prices, resources: PricedResources, atMs: number): bigint {
-  const version = prices.findLast(({ validFromMs }) => validFromMs <= atMs) ?? prices[0];
+  const version = versionAt(prices, atMs);
   const { compute, computeTier, gpuCount, coreThousandths, gbThousandths } = resources;
   const pools = poolsOf(version, resources);
   const core = first(pools, ({ core: price }) => price) ?? version.core;
@@ -48,6 +53,22 @@ export function rateAt(prices: Prices, resources: PricedResources, atMs: number)
   const accelerator = first(pools, (pool) => pool.compute?.get(compute)) ?? version.compute.get(compute) ?? 0n;
   const perSecond = BigInt(gpuCount) * whole * accelerator + coreThousandths * core + gbThousandths * gb;
   return perSecond * (computeTier === "protected" ? version.protectedThousandths : whole);
+}
+
+/**
+ * The cost of a second of storage of this size, in thousandths of a GB, at an instant, in 10^-15 of the unit. A month costs its price
+ * however long it is, so that the rate is rounded, which is far less than a micro-unit a month.
+ */
+export function storageRateAt(prices: Prices, gbThousandths: bigint, atMs: number): bigint {
+  const { storageGbMonth, storageFree } = versionAt(prices, atMs);
+  if (gbThousandths <= storageFree) return 0n;
+  const { fromMs, toMs } = boundsOf(periodOf(atMs));
+  const seconds = BigInt(toMs - fromMs) / 1000n;
+  return ((gbThousandths - storageFree) * storageGbMonth * whole + seconds / 2n) / seconds;
+}
+
+function versionAt(prices: Prices, atMs: number): PriceVersion {
+  return prices.findLast(({ validFromMs }) => validFromMs <= atMs) ?? prices[0];
 }
 
 /** Prices at a location, in the currency's unit per second: of one accelerator of the type, one core and one GB. */
@@ -94,6 +115,8 @@ export const builtInPrices: Prices = [
     core: 6_550n,
     gb: 2_220n,
     protectedThousandths: 2_000n,
+    storageGbMonth: 50_000_000n,
+    storageFree: 100_000n,
     compute: new Map([
       ["BLACKWELL_B200", 1_670_000n],
       ["HOPPER_H200", 1_166_000n],

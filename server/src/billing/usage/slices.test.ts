@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { builtInPrices, storageRateAt } from "./prices.ts";
 import { slicesUpTo, type Slice } from "./slices.ts";
 import { cutsOf, stretchOf } from "./stretches.ts";
 
@@ -102,3 +103,26 @@ test("stretches that are cut whenever a border becomes known are those of all bo
 function add(stretches: Map<number, bigint>, atMs: number, micros: bigint): void {
   stretches.set(atMs, (stretches.get(atMs) ?? 0n) + micros);
 }
+
+test("storage of one size costs exactly the price of a month in every month, however the month is cut", () => {
+  const gb = fc.bigInt({ min: 0n, max: 10_000_000n });
+  const months = fc.record({ year: fc.integer({ min: 1970, max: 2400 }), month: fc.integer({ min: 0, max: 11 }) });
+  // Whole micro-units for each thousandth of a GB.
+  const price = fc.bigInt({ min: 0n, max: 10_000n }).map((micros) => micros * 1_000_000n);
+  fc.assert(
+    fc.property(
+      gb,
+      months,
+      price,
+      fc.bigInt({ min: 0n, max: 200_000n }),
+      (size, { year, month }, storageGbMonth, free) => {
+        const [startMs, endMs] = [Date.UTC(year, month), Date.UTC(year, month + 1)];
+        const prices = [{ ...builtInPrices[0], storageGbMonth, storageFree: free }] as const;
+        const rateAt = (atMs: number): bigint => storageRateAt(prices, size, atMs);
+        const cuts = [startMs + (endMs - startMs) / 3, startMs + (endMs - startMs) / 2 + 1];
+        const made = slicesUpTo({ startMs, endMs, borders: cuts, known: [], rateAt, slicesMax: 1_000 });
+        assert.equal(sum(made), size > free ? ((size - free) * storageGbMonth) / 1_000_000n : 0n);
+      },
+    ),
+  );
+});

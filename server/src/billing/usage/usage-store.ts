@@ -31,11 +31,14 @@ export type UsageSums = {
   readonly gbMs: number;
   readonly buildMs: number;
   readonly builds: number;
+  /** What the storage held, with what is free. */
+  readonly storageGbMs: number;
   readonly runMicros: bigint;
   readonly buildMicros: bigint;
+  readonly storageMicros: bigint;
 };
 
-/** Sums of one group; the grouping `compute` is also split by tier and pool. */
+/** Sums of one group; the grouping `compute` is also split by tier and pool. `appId` empty: what is of no app. */
 export type UsageGroup = UsageSums & {
   readonly appId: string | null;
   readonly day: string | null;
@@ -77,8 +80,8 @@ export async function readUsageBy(db: Db | Tx, window: UsageWindow, grouping: Gr
   }));
 }
 
-type SumsRow = Record<"replica_ms" | "gpu_ms" | "core_ms" | "gb_ms" | "build_ms" | "builds", string> &
-  Record<"run_micros" | "build_micros", string>;
+type SumsRow = Record<"replica_ms" | "gpu_ms" | "core_ms" | "gb_ms" | "build_ms" | "builds" | "storage_gb_ms", string> &
+  Record<"run_micros" | "build_micros" | "storage_micros", string>;
 
 const sums = sql`
   coalesce(sum(ms) filter (where kind = 'run'), 0) as replica_ms,
@@ -87,8 +90,10 @@ const sums = sql`
   coalesce(sum(gb_ms) filter (where kind = 'run'), 0) as gb_ms,
   coalesce(sum(ms) filter (where kind = 'build'), 0) as build_ms,
   coalesce(sum(builds), 0) as builds,
+  coalesce(sum(gb_ms) filter (where kind = 'storage'), 0) as storage_gb_ms,
   coalesce(sum(amount_micros) filter (where kind = 'run'), 0) as run_micros,
-  coalesce(sum(amount_micros) filter (where kind = 'build'), 0) as build_micros`;
+  coalesce(sum(amount_micros) filter (where kind = 'build'), 0) as build_micros,
+  coalesce(sum(amount_micros) filter (where kind = 'storage'), 0) as storage_micros`;
 
 /** For an app its own days; for a project the days in which apps are already summed up. */
 function rowsOf({ projectId, appId, from, to }: UsageWindow): RawBuilder<unknown> {
@@ -113,10 +118,16 @@ function monthsAndDaysOf({ projectId, from, to }: UsageWindow): RawBuilder<unkno
     select ${columns} from usage_days where project_id = ${projectId} and day >= ${tailFrom} and day < ${to}) as used`;
 }
 
+/** What all of it costs. */
+export function costOf({ runMicros, buildMicros, storageMicros }: UsageSums): bigint {
+  return runMicros + buildMicros + storageMicros;
+}
+
 function sumsOf(row: SumsRow): UsageSums {
   return {
     ...{ replicaMs: Number(row.replica_ms), gpuMs: Number(row.gpu_ms), coreMs: Number(row.core_ms) },
     ...{ gbMs: Number(row.gb_ms), buildMs: Number(row.build_ms), builds: Number(row.builds) },
+    ...{ storageGbMs: Number(row.storage_gb_ms), storageMicros: BigInt(row.storage_micros) },
     ...{ runMicros: BigInt(row.run_micros), buildMicros: BigInt(row.build_micros) },
   };
 }
