@@ -230,7 +230,8 @@ export const statement = z.strictObject({
       cpu_core_seconds: seconds,
       memory_gb_seconds: seconds,
       build_count: z.int().min(0),
-      storage_gb_seconds: seconds,
+      /** Only of storage. */
+      storage_gb_seconds: seconds.optional(),
       cost_micros: micros,
     }),
   ),

@@ -42,6 +42,7 @@ const moving = new Set([
   "autoDeployPausedReason",
   "liveRelease",
   "settings",
+  ...["storage_cost_micros", "storage_gb_seconds", "total_storage_gb_seconds"],
 ]);
 /** Lists that grow, and endpoints, of which deliveries that are under way tell more. */
 const growing = /\/(logs|audit-log|billing\/ledger|webhook-endpoints)\?/;

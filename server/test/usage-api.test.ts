@@ -73,6 +73,7 @@ describe("the cost of a month", () => {
       combined_cost_before_discounts_micros: november,
       run_cost_micros: plain(2 * hour) + gpuMicros,
       build_cost_micros: buildMicros,
+      storage_cost_micros: 0,
       discounts_cents: Math.round(november / 10_000),
       discounts_micros: november,
       combined_cost_after_discounts_cents: 0,
@@ -83,6 +84,7 @@ describe("the cost of a month", () => {
       total_memory_gb_seconds: 14_580,
       total_build_seconds: 10,
       total_build_count: 2,
+      total_storage_gb_seconds: 0,
     });
     const october = plain(2 * hour);
     const left = Math.floor((500_000 - october) / 10_000);

@@ -2,14 +2,19 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { readdir } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { projectCost, usageAnswer } from "@slipway/contract/usage-routes.ts";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
+import { builtInPrices, storageRateAt } from "#billing/usage/prices.ts";
+import { testDatabase } from "#test/support/database.ts";
 import { deploy } from "#test/support/examples.ts";
 import { startGitServer } from "#test/support/git-server.ts";
 import { startPlatform, type PlatformProcess } from "#test/support/platform-process.ts";
 import { until } from "#test/support/until.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { assertStorageExact } from "./usage-exact.ts";
 
 const main = `
 import os
@@ -95,6 +100,55 @@ test("an app reads and changes what was uploaded, and what it writes is download
   ]);
   const removed = join(platform.dataDir, "storage", ".removed");
   await until("its space is freed", async () => (await readdir(removed)).length === 0);
+});
+
+test("what a volume holds is billed for the time that it is there, across kills of the platform", async (t) => {
+  const folder = temporaryFolder(t);
+  await writeFile(join(folder, "prices.toml"), "[[prices]]\nstorage_gb_month = 1000\nstorage_free_gb = 0\n");
+  const { db, url } = await testDatabase(t);
+  const { platform, volume, begin, complete } = await stage(t, {
+    SLIPWAY_DATABASE_URL: url.reveal(),
+    SLIPWAY_METERING_SECONDS: "1",
+    SLIPWAY_PRICES_FILE: join(folder, "prices.toml"),
+  });
+  const { projectId } = platform.bootstrap;
+  const upload = async (path: string): Promise<void> => {
+    const { upload_id: id, parts } = await begin(path, 1);
+    assert.equal((await complete(id, path, [await put(parts[0].url, randomBytes(4_000_000))])).status, 200);
+  };
+  const sizes = async () =>
+    await db.selectFrom("volume_uses").select(["size_mb", "ended_at", "is_metered"]).orderBy("began_at").execute();
+  const isCounted = (sizeMb: number) => async (): Promise<boolean> =>
+    (await sizes()).some((row) => row.size_mb === sizeMb && row.ended_at === null);
+  await upload("one");
+  await until("the first file is counted", isCounted(4), { deadlineMs: 60_000 });
+  await platform.end("SIGKILL");
+  await platform.restart();
+  await upload("two");
+  await until("the second file is counted", isCounted(8), { deadlineMs: 60_000 });
+  for (const path of ["one", "two"]) {
+    assert.equal((await platform.api("DELETE", `${volume}/rm?file_path=${path}`)).status, 200);
+  }
+  const isOver = async (): Promise<boolean> => (await sizes()).every((row) => row.is_metered);
+  await until("it is empty, and all of it is metered", isOver, { deadlineMs: 60_000 });
+  assert.deepEqual(
+    (await sizes()).map((row) => row.size_mb),
+    [4, 8],
+  );
+  const prices = [{ ...builtInPrices[0], storageGbMonth: 1_000_000_000_000n, storageFree: 0n }] as const;
+  const stored = await assertStorageExact(
+    db,
+    (size, fromMs, toMs) => BigInt(toMs - fromMs) * storageRateAt(prices, size, fromMs),
+  );
+  assert.ok(stored > 0n);
+  const { body } = await platform.api("GET", `/v2/projects/${projectId}/cost`);
+  const { summary } = projectCost.parse(body);
+  assert.deepEqual([summary.storage_cost_micros, summary.run_cost_micros], [Number(stored), 0]);
+  assert.equal(summary.combined_cost_before_discounts_micros, Number(stored));
+  assert.ok(summary.total_storage_gb_seconds > 0);
+  const { body: used } = await platform.api("GET", `/v2/projects/${projectId}/usage`);
+  const [item] = usageAnswer.parse(used).items;
+  assert.deepEqual([item?.app_id, item?.cost_micros], ["", Number(stored)]);
 });
 
 test("an upload goes on after a kill, the old file stays until it is complete, and then the new one", async (t) => {

@@ -48,8 +48,10 @@ export function secondsOf(ms: number): number {
 
 /** The GB of a statement's line: of memory, or of storage. */
 export function showGbSeconds({ kind, gbMs }: Pick<StatementLine, "kind" | "gbMs">) {
-  const [memory, storage] = kind === "storage" ? [0, gbMs] : [gbMs, 0];
-  return { memory_gb_seconds: secondsOf(memory), storage_gb_seconds: secondsOf(storage) };
+  const gbSeconds = secondsOf(gbMs);
+  return kind === "storage"
+    ? { memory_gb_seconds: 0, storage_gb_seconds: gbSeconds }
+    : { memory_gb_seconds: gbSeconds };
 }
 
 /** The fields of usage sums. */

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { OperatorFileRefused } from "#lib/operator-file.ts";
 import { readPrices } from "./price-file.ts";
-import { builtInPrices, rateAt, type PricedResources } from "./prices.ts";
+import { builtInPrices, rateAt, storageRateAt, type PricedResources } from "./prices.ts";
 
 const types = ["CPU", "HOPPER_H100", "TURING_T4"];
 const plain: PricedResources = {
@@ -41,6 +41,15 @@ describe("prices", () => {
     const cores = { ...plain, gpuCount: 0, gbThousandths: 0n, computeTier: "protected" };
     assert.equal(rateAt(prices, cores, later - 1), 2_500n * 10_000n * 2_000n);
     assert.equal(rateAt(prices, cores, later), 2_500n * 10_000n * 1_125n);
+  });
+
+  test("of storage are for a GB and month beyond what is free, which a version may change", () => {
+    const text = `[[prices]]\nstorage_gb_month = 0.04\n\n[[prices]]\nvalid_from = 2026-12-01T00:00:00Z\nstorage_free_gb = 0.5\n`;
+    const rate = (atMs: number, gb = 101_000n): bigint => storageRateAt(readPrices(text, types), gb, atMs);
+    assert.equal(rate(later - 1), (40_000_000_000_000n + 1_296_000n) / 2_592_000n, "for a second of November");
+    assert.equal(rate(later), (100_500n * 40_000_000_000n + 1_339_200n) / 2_678_400n, "for a second of December");
+    assert.deepEqual([rate(later - 1, 100_000n), rate(later, 500n)], [0n, 0n]);
+    assert.equal(storageRateAt(builtInPrices, 101_000n, later), 18_667_861n);
   });
 
   test("of a region win over those of its provider, and these over the general ones, price by price", () => {
@@ -81,6 +90,14 @@ describe("a file that cannot be used", () => {
     [
       "[[prices]]\nprotected_multiplier = 1.0001",
       "prices[0].protected_multiplier is 1.0001, but must be a number from 0 to 1000 with at most 3 decimals.",
+    ],
+    [
+      "[[prices]]\nstorage_gb_month = -0.1",
+      "prices[0].storage_gb_month is -0.1, but must be a price per month from 0 to 1000 with at most 9 decimals.",
+    ],
+    [
+      "[[prices]]\nstorage_free_gb = 1000000.001",
+      "prices[0].storage_free_gb is 1000000.001, but must be a number of GB from 0 to 1000000 with at most 3 decimals.",
     ],
     [
       "[[prices]]\nvalid_from = 2026-01-01T00:00:00Z",
