@@ -176,6 +176,12 @@ const appPages = [
   }),
   createRoute({
     getParentRoute: () => app,
+    path: "/git",
+    validateSearch: texts(["page"]),
+    component: lazyRouteComponent(() => import("./app/git-page.tsx"), "GitPage"),
+  }),
+  createRoute({
+    getParentRoute: () => app,
     path: "/settings",
     validateSearch: texts(["search"]),
     component: lazyRouteComponent(() => import("./app/settings-page.tsx"), "SettingsPage"),

@@ -8,7 +8,7 @@ import type { Page } from "./support/browser.ts";
 import { isWhole } from "./support/dashboard-stage.ts";
 import { cloneOf, type GitPusher } from "./support/git-pusher.ts";
 import { openPages, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
-import { answering, openPushFixture } from "./support/pushed-app.ts";
+import { answering, openPushFixture, reportPushes } from "./support/pushed-app.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 import { startReceiver, type WebhookReceiver } from "./support/webhook-receiver.ts";
@@ -24,16 +24,15 @@ const coupon = {
 };
 
 test("leads somebody new from the sign-in through an app's whole life", { skip: withoutBrowser }, async (t) => {
-  const fixture = await openPushFixture(t, { SLIPWAY_GIT_POLL_SECONDS: "1" });
-  const { platform, server } = fixture;
+  const { platform, server } = await openPushFixture(t);
   const { baseUrl, projectId } = platform.bootstrap;
   await server.createRepo("acme", "greeter", { "main.py": answering("first"), "README.md": "" });
-  await server.acceptPushes("acme", "greeter", "true");
   await makeCoupon(platform);
   const open = await openPages(t, baseUrl);
   const page = await joins(open, platform);
   const stage: Stage = { page, platform, path: `/v2/projects/${projectId}/apps/${projectId}-greeter` };
   await deploysAndCalls(stage, await startReceiver(t));
+  await reportPushes(t, { server, repo: "greeter", hook: await makesHook(stage) });
   await pushesAndRollsBack(stage, await cloneOf(t, server, "acme", "greeter"));
   await manages(stage);
   await deletes(stage);
@@ -91,6 +90,18 @@ async function deploysAndCalls({ page }: Stage, receiver: WebhookReceiver): Prom
   await until("both runs have succeeded", async () => (await rows(page, "success")) === 2);
 }
 
+/** Makes the hook, as somebody copies its address and secret to a git host. */
+async function makesHook({ page }: Stage): Promise<{ readonly url: string; readonly secret: string }> {
+  await page.click("Git");
+  await page.click("Make a hook address");
+  await page.shows("It is shown only now");
+  await page.shows("Just the push event");
+  const [url = "", secret = ""] = (await page.evaluate(
+    "[...document.querySelectorAll('pre')].map((one) => one.textContent)",
+  )) as string[];
+  return { url, secret };
+}
+
 async function pushesAndRollsBack({ page, platform, path }: Stage, clone: GitPusher): Promise<void> {
   await page.click("Settings");
   await page.type("Search", "rollOutDuration");
@@ -106,6 +117,9 @@ async function pushesAndRollsBack({ page, platform, path }: Stage, clone: GitPus
 
   await clone.commit({ "main.py": answering("second") }, "Answer second");
   await clone.git("push", "--quiet", "origin", "main");
+  await page.click("Git");
+  await until("the push is built", async () => (await rows(page, "built")) === 1);
+  assert.equal(await rows(page, "Answer second"), 1);
   await page.click("Releases");
   await until("the roll-out has begun", async () => (await page.text()).includes("Roll-out of v"), {
     deadlineMs: 90_000,
@@ -132,7 +146,8 @@ async function pushesAndRollsBack({ page, platform, path }: Stage, clone: GitPus
 /** Reads the audit log, makes a key that calls the app, and applies a coupon. */
 async function manages({ page, platform }: Stage): Promise<void> {
   const { baseUrl, projectId } = platform.bootstrap;
-  await page.goTo(`${baseUrl}/dashboard/projects/${projectId}/audit`);
+  await page.click("default");
+  await page.click("Audit log");
   await page.shows("app.rollback");
   await page.shows(person.name);
   await page.click("API keys");
@@ -156,7 +171,9 @@ async function manages({ page, platform }: Stage): Promise<void> {
 }
 
 async function deletes({ page, platform, path }: Stage): Promise<void> {
-  await page.goTo(`${platform.bootstrap.baseUrl}${path.replace("/v2/", "/dashboard/")}/danger`);
+  await page.click("Apps");
+  await page.click("greeter");
+  await page.click("Danger");
   await page.type("Type greeter to delete it", "greeter");
   await page.click("Delete the app");
   await page.shows("No apps yet.");

@@ -138,6 +138,7 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
       runs: [`${app}/runs`, "async"],
       releases: [`${app}/releases`, "Roll back to v1"],
       replicas: [`${app}/replicas`, "Cores, by replica"],
+      git: [`${app}/git`, "No push has been seen yet."],
       settings: [`${app}/settings`, "maxReplicaCount"],
       secrets: [`${app}/secrets`, "No secrets yet."],
       danger: [`${app}/danger`, "Restart"],

@@ -31,6 +31,7 @@ export const appPages = [
   ["Runs", "/projects/$project/apps/$app/runs", "runs.read"],
   ["Releases", "/projects/$project/apps/$app/releases", "apps.read"],
   ["Replicas", "/projects/$project/apps/$app/replicas", "apps.read"],
+  ["Git", "/projects/$project/apps/$app/git", "apps.read"],
   ["Settings", "/projects/$project/apps/$app/settings", "apps.read"],
   ["Secrets", "/projects/$project/apps/$app/secrets", "secrets.read"],
   ["Danger", "/projects/$project/apps/$app/danger", "apps.update"],

@@ -71,7 +71,8 @@ export function OverviewPage(): ReactNode {
   );
 }
 
-function repositoryOf({
+/** Where the code of an app comes from, in words. */
+export function repositoryOf({
   gitRepo,
   gitBranch,
   gitPath,

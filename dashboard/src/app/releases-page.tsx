@@ -97,7 +97,8 @@ function RollBack({ to }: { readonly to: number }): ReactNode {
   );
 }
 
-function ResumeDeploys(): ReactNode {
+/** Lets pushes be deployed again. */
+export function ResumeDeploys(): ReactNode {
   const ref = useApp();
   return (
     <Action

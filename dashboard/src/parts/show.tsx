@@ -30,9 +30,9 @@ export function Narrow({ children }: { readonly children: ReactNode }): ReactNod
 }
 
 const kinds: readonly (readonly [RegExp, string])[] = [
-  [/^(?:ACTIVE|RUNNING|success|live|finished|delivered|active)$/, "good"],
+  [/^(?:ACTIVE|RUNNING|success|live|finished|delivered|built|active)$/, "good"],
   [/FAILED|failure|timeout|failed|taken_back|refused|denied|failing/, "bad"],
-  [/^(?:ended|STOPPED|cancelled|replaced|expired|revoked)$/, "muted"],
+  [/^(?:ended|ignored|STOPPED|cancelled|replaced|expired|revoked)$/, "muted"],
 ];
 
 /** A state in one word, with a dot in its colour. */

@@ -251,7 +251,7 @@ const networkChanged = "net::ERR_NETWORK_CHANGED";
 
 /** A part without which there is no page was dropped. */
 function isCutOff({ errorText, type }: Json): boolean {
-  return errorText === networkChanged && ["Document", "Script", "Stylesheet"].includes(type);
+  return errorText === networkChanged && !["Fetch", "XHR"].includes(type);
 }
 
 /** Finds elements as people do: visible ones only. */

@@ -82,9 +82,7 @@ export async function openPushedApp(
   const made = await platform.api("POST", `${path}/git-hook`);
   assert.equal(made.status, 201, JSON.stringify(made.body));
   const hook = made.body as { url: string; secret: string };
-  const target = join(temporaryFolder(t, "hook"), "target");
-  await writeFile(target, JSON.stringify(hook));
-  await server.acceptPushes("acme", repo, `exec "${process.execPath}" "${sender}" "${target}"`);
+  const target = await reportPushes(t, { server, repo, hook });
   const clone = await cloneOf(t, server, "acme", repo);
   return {
     ...{ appId, path, clone, hook },
@@ -96,6 +94,17 @@ export async function openPushedApp(
     deliveries: async () => (await platform.api("GET", `${path}/git-deliveries`)).body.items,
     answers: async () => ((await (await platform.call(repo, "run", {})).json()) as { result?: unknown }).result,
   };
+}
+
+/** Lets the repository be pushed to and tell the hook's address of each push; returns the file that says what was sent. */
+export async function reportPushes(
+  t: TestContext,
+  given: { readonly server: GitServer; readonly repo: string; readonly hook: PushedApp["hook"] },
+): Promise<string> {
+  const target = join(temporaryFolder(t, "hook"), "target");
+  await writeFile(target, JSON.stringify(given.hook));
+  await given.server.acceptPushes("acme", given.repo, `exec "${process.execPath}" "${sender}" "${target}"`);
+  return target;
 }
 
 /** Waits until the newest delivery has a verdict. */

@@ -1,0 +1,229 @@
+// How pushes reach an app: its hook address with the steps at each git host, and the deliveries with what became of them.
+import { useState, type ReactNode } from "react";
+import { Button, NativeSelect } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { ApiError } from "@slipway/client/client.ts";
+import { api, ask } from "#api.ts";
+import { Confirm } from "#parts/confirm.tsx";
+import { Action } from "#parts/form.tsx";
+import { List } from "#parts/list.tsx";
+import { Name } from "#parts/name.tsx";
+import { Answer, Copyable, Facts, State, Time, useTitle } from "#parts/show.tsx";
+import { useMay } from "#permissions.ts";
+import { appQuery, pathOf, queryClient, refreshMs, slowRefreshMs, type AppRef } from "#queries.ts";
+import { useApp } from "./app-frame.tsx";
+import { Commit } from "./builds-page.tsx";
+import { repositoryOf } from "./overview-page.tsx";
+import { ResumeDeploys } from "./releases-page.tsx";
+
+const hookPath = "/v2/projects/{project_id}/apps/{app_id}/git-hook";
+const deliveriesPath = "/v2/projects/{project_id}/apps/{app_id}/git-deliveries";
+
+/** What to enter where, as in the guide to deploying. */
+const hosts = {
+  GitHub:
+    'Repository → Settings → Webhooks → Add webhook. Payload URL: the address. Content type: application/json. Secret: the secret. Events: "Just the push event".',
+  "Gitea, Forgejo":
+    "Repository → Settings → Webhooks → Add webhook → Gitea (Forgejo). Target URL: the address. Method POST, application/json. Secret: the secret. Trigger on: push events. Branch filter: *.",
+  GitLab:
+    "Project → Settings → Webhooks → Add new webhook. URL: the address. The secret as signing token or, in older versions, as secret token. Trigger: push events.",
+  Bitbucket:
+    "Repository → Repository settings → Webhooks → Add webhook. URL: the address. Secret: the secret. Triggers: repository push.",
+} as const;
+type Host = keyof typeof hosts;
+const hostNames = Object.keys(hosts) as Host[];
+
+/** The page. */
+export function GitPage(): ReactNode {
+  const ref = useApp();
+  const app = useQuery(appQuery(ref));
+  const mayChange = useMay(ref.project)("apps.update");
+  useTitle("Git", ref.app);
+  return (
+    <>
+      <Answer of={app}>
+        {(detail) => (
+          <Facts
+            of={[
+              ["Repository", repositoryOf(detail)],
+              ["Deploys", detail.autoDeployPausedAt === null ? "each push to the branch" : "paused"],
+            ]}
+          />
+        )}
+      </Answer>
+      {typeof app.data?.autoDeployPausedAt === "string" && mayChange ? <ResumeDeploys /> : null}
+      <h2>Hook</h2>
+      <Hook mayChange={mayChange} />
+      <h2>Deliveries</h2>
+      <Deliveries />
+    </>
+  );
+}
+
+/** The address; null: the app has none. */
+async function hookOf(ref: AppRef, signal: AbortSignal) {
+  try {
+    return await ask(api.GET(hookPath, { params: { path: pathOf(ref) }, signal }));
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+function Hook({ mayChange }: { readonly mayChange: boolean }): ReactNode {
+  const ref = useApp();
+  const [secret, setSecret] = useState<string | null>(null);
+  const hook = useQuery({
+    queryKey: ["git-hook", ref],
+    queryFn: ({ signal }) => hookOf(ref, signal),
+    refetchInterval: slowRefreshMs,
+  });
+  const make = async (): Promise<void> => {
+    setSecret((await ask(api.POST(hookPath, { params: { path: pathOf(ref) } }))).secret);
+    await queryClient.invalidateQueries({ queryKey: ["git-hook"] });
+  };
+  return (
+    <Answer of={hook}>
+      {(found) =>
+        found === null ? (
+          <>
+            <p className="muted">
+              Pushes are found by asking the git host from time to time. With a hook it tells of each at once.
+            </p>
+            {mayChange ? <Action onAct={make}>Make a hook address</Action> : null}
+          </>
+        ) : (
+          <>
+            <Copyable label="the hook address" text={found.url} />
+            {secret === null ? null : (
+              <section className="once" role="status">
+                <p className="strong">The secret. It is shown only now: copy it.</p>
+                <Copyable label="the secret" text={secret} />
+              </section>
+            )}
+            <Facts
+              of={[
+                ["Made", <Time key="made" at={found.createdAt} />],
+                ["New secret", found.rotatedAt === null ? "never" : <Time key="rotated" at={found.rotatedAt} />],
+                [
+                  "Last delivery",
+                  found.lastDeliveryAt === null ? (
+                    "none yet: pushes are found by asking the git host until one comes"
+                  ) : (
+                    <Time key="last" at={found.lastDeliveryAt} />
+                  ),
+                ],
+              ]}
+            />
+            <Steps />
+            {mayChange ? (
+              <Confirm
+                what="Make a new secret"
+                to="of the hook"
+                note="The old secret is invalid at once: enter the new one at the git host."
+                onAct={make}
+              />
+            ) : null}
+          </>
+        )
+      }
+    </Answer>
+  );
+}
+
+function Steps(): ReactNode {
+  const [host, setHost] = useState<Host>("GitHub");
+  return (
+    <div className="narrow">
+      <NativeSelect
+        label="Set it up at"
+        value={host}
+        data={hostNames}
+        onChange={(event) => setHost(hostNames.find((one) => one === event.currentTarget.value) ?? "GitHub")}
+      />
+      <p>{hosts[host]}</p>
+    </div>
+  );
+}
+
+function Deliveries(): ReactNode {
+  const ref = useApp();
+  const { page }: { readonly page?: string } = useSearch({ strict: false });
+  const navigate = useNavigate();
+  const mayReplay = useMay(ref.project)("builds.create");
+  const deliveries = useQuery({
+    queryKey: ["git-deliveries", ref, page],
+    queryFn: ({ signal }) => {
+      const query = { pageSize: 50, ...(page === undefined ? {} : { nextToken: page }) };
+      return ask(api.GET(deliveriesPath, { params: { path: pathOf(ref), query }, signal }));
+    },
+    refetchInterval: page === undefined ? refreshMs : false,
+  });
+  const goTo = (next: string | undefined): void => void navigate({ to: ".", search: { page: next } });
+  return (
+    <Answer of={deliveries}>
+      {({ items, nextToken }) => (
+        <>
+          <List
+            label="Deliveries"
+            columns={["Received", "From", "Branch or tag", "Commit", "Verdict", "Reason", ""]}
+            empty="No push has been seen yet."
+            rows={items.map((one) => ({
+              key: one.id,
+              cells: [
+                <Time key="received" at={one.receivedAt} />,
+                one.host ?? "asked",
+                <Name key="ref" of={one.ref?.replace(/^refs\/(?:heads|tags)\//, "") ?? one.event} />,
+                <Commit key="commit" of={one} />,
+                one.buildId === null ? (
+                  <State key="verdict" of={one.verdict} />
+                ) : (
+                  <Link
+                    key="verdict"
+                    to="/projects/$project/apps/$app/builds/$build"
+                    params={{ ...ref, build: one.buildId }}
+                  >
+                    <State of={one.verdict} />
+                  </Link>
+                ),
+                <span key="reason" className="note">
+                  <Name of={one.commitStatusFailure ?? one.reason} />
+                </span>,
+                mayReplay && one.verdict !== "waiting" ? <Replay key="replay" id={one.id} /> : null,
+              ],
+            }))}
+          />
+          <div className="pages">
+            {page === undefined ? null : (
+              <Button variant="default" onClick={() => goTo(undefined)}>
+                Newest
+              </Button>
+            )}
+            {nextToken === undefined ? null : (
+              <Button variant="default" onClick={() => goTo(nextToken)}>
+                Older
+              </Button>
+            )}
+          </div>
+        </>
+      )}
+    </Answer>
+  );
+}
+
+function Replay({ id }: { readonly id: string }): ReactNode {
+  const ref = useApp();
+  return (
+    <Action
+      size="compact-xs"
+      onAct={async () => {
+        const params = { path: { ...pathOf(ref), git_delivery_id: id } };
+        await ask(api.POST(`${deliveriesPath}/{git_delivery_id}/replay`, { params }));
+        await queryClient.invalidateQueries({ queryKey: ["git-deliveries"] });
+      }}
+    >
+      Replay
+    </Action>
+  );
+}
