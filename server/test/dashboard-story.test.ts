@@ -133,6 +133,7 @@ async function pushesAndRollsBack({ page, platform, path }: Stage, clone: GitPus
   await page.click("Releases");
   // What is said of it above the list goes, and the list moves.
   await until("the roll-out is over", async () => !(await page.text()).includes("Roll-out of v"));
+  await isWhole(page);
   await page.click(`Roll back to v${before}`);
   await page.shows("Automatic deploys are paused.");
   await page.click("Overview");
@@ -151,6 +152,8 @@ async function manages({ page, platform }: Stage): Promise<void> {
   await page.shows("app.rollback");
   await page.shows(person.name);
   await page.click("API keys");
+  await page.shows("Keys for calling apps");
+  await isWhole(page);
   await page.click("New key for calling apps");
   await page.type("Name", "phone");
   await page.click("Create key");

@@ -203,18 +203,25 @@ export class Page {
 
   /** Types into the field with this label, replacing its content. */
   async type(label: string, text: string): Promise<void> {
+    const valueOf = `${finders}; fieldOf(${JSON.stringify(label)})?.value ?? null`;
     await until(
-      `there is a field "${label}"`,
-      () =>
-        this.evaluate(`${finders}; (() => {
-      const field = fieldOf(${JSON.stringify(label)});
-      field?.focus();
-      field?.select();
-      return field !== undefined && document.activeElement === field;
-    })()`),
+      `there is a field "${label}" that takes the text`,
+      async () => {
+        const hasFocus = await this.evaluate(`${finders}; (() => {
+          const field = fieldOf(${JSON.stringify(label)});
+          field?.focus();
+          field?.select();
+          return field !== undefined && document.activeElement === field;
+        })()`);
+        if (!hasFocus) return false;
+        const before = await this.evaluate(valueOf);
+        await this.send("Input.insertText", { text });
+        const value = await this.evaluate(valueOf);
+        // The page may have been drawn anew, or have moved the focus; it may also make something else of the text.
+        return value === text || value !== before;
+      },
       { deadlineMs: stepMs },
     );
-    await this.send("Input.insertText", { text });
   }
 
   /** Clicks the button or link with this text at its position on the screen. */
@@ -222,11 +229,15 @@ export class Page {
     const place = await until(
       `there is a button or link "${text}"`,
       () =>
-        this.evaluate(`${finders}; (() => {
+        this.evaluate(`${finders}; (async () => {
       const element = clickable(${JSON.stringify(text)});
-      if (element === undefined) return null;
+      if (element === undefined || element.disabled) return null;
       element.scrollIntoView({ block: "center" });
+      const before = element.getBoundingClientRect();
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
       const { x, y, width, height } = element.getBoundingClientRect();
+      // Nobody hits what is still moving.
+      if (x !== before.x || y !== before.y) return null;
       const point = { x: x + width / 2, y: y + height / 2 };
       return element.contains(document.elementFromPoint(point.x, point.y)) ? point : null;
     })()`),
