@@ -20,9 +20,10 @@ const types: Readonly<Record<string, string>> = {
   svg: "image/svg+xml",
 };
 
-/** In names of XML languages, and in messages of packages that say where they are explained; none is asked for anything. */
+/** In names of XML languages and of forms of JSON schemas, and in messages of packages that say where they are explained; none is asked for anything. */
 const namedHosts = [
   "www.w3.org",
+  "json-schema.org",
   "react.dev",
   "redux.js.org",
   "redux-toolkit.js.org",
