@@ -15,6 +15,18 @@ export async function ask<Data>(asked: Parameters<typeof answerOf<Data>>[0]): Pr
   return (await answerOf(asked)) as Exclude<Data, undefined>;
 }
 
+/** The answer; null where the platform says that there is none (404). */
+export async function askIfThere<Data>(
+  asked: Parameters<typeof ask<Data>>[0],
+): Promise<Exclude<Data, undefined> | null> {
+  try {
+    return await ask(asked);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
 /** What to say of an error: the platform's own words, where it has answered. */
 export function messageOf(error: unknown): string {
   if (!(error instanceof ApiError)) return "The platform cannot be reached. Try again.";

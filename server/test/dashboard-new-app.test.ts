@@ -9,7 +9,8 @@ import { createProject } from "#accounts/projects.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import "./support/leftovers.ts";
 import type { Page } from "./support/browser.ts";
-import { axeFindings, isWhole, looks, takePicture } from "./support/dashboard-stage.ts";
+import { axeFindings, looks, takePicture } from "./support/dashboard-stage.ts";
+import { lookAt } from "./support/every-look.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { makePerson } from "./support/person.ts";
@@ -55,16 +56,6 @@ async function createApp({ api }: Stage, name: string): Promise<string> {
   const made = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
   assert.equal(made.status, 201, JSON.stringify(made.body));
   return made.body.appId;
-}
-
-/** Looks at the page as a whole in each look. */
-async function lookAt(page: Page, name: string, look: string): Promise<string[]> {
-  await isWhole(page);
-  await takePicture(page, `${name}-${look}`);
-  const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-  assert.ok(overhang <= 0, `${name} is ${overhang} px too wide in ${look}`);
-  assert.equal(await page.evaluate("window.hacked"), undefined);
-  return (await axeFindings(page)).map((one) => `${name} ${look} ${one}`);
 }
 
 describe("the command palette", { skip: withoutBrowser }, () => {

@@ -5,7 +5,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, test, type TestContext } from "node:test";
 import "./support/leftovers.ts";
-import { axeFindings, isWhole, looks, takePicture } from "./support/dashboard-stage.ts";
+import { axeFindings, looks, takePicture } from "./support/dashboard-stage.ts";
+import { lookAt } from "./support/every-look.ts";
 import type { Page } from "./support/browser.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import type { Json } from "./support/management-api.ts";
@@ -175,12 +176,7 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
       ] as const) {
         await page.goTo(`${baseUrl}/dashboard/operator${name}`);
         await page.shows(text);
-        await isWhole(page);
-        await takePicture(page, `operator${name.replace("/", "-")}-${look}`);
-        findings.push(...(await axeFindings(page)).map((one) => `operator${name} ${look} ${one}`));
-        const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-        assert.ok(overhang <= 0, `operator${name} is ${overhang} px too wide in ${look}`);
-        assert.equal(await page.evaluate("window.hacked"), undefined, name);
+        findings.push(...(await lookAt(page, `operator${name.replace("/", "-")}`, look)));
       }
       await page.shows("Maintenance on Sunday <b>at noon</b>");
     }

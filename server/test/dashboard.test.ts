@@ -5,10 +5,11 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Role } from "@slipway/contract/words.ts";
 import "./support/leftovers.ts";
-import { axeFindings, fillPlatform, isWhole, looks, startDashboard, takePicture } from "./support/dashboard-stage.ts";
+import { axeFindings, fillPlatform, looks, startDashboard, takePicture } from "./support/dashboard-stage.ts";
 import type { Page } from "./support/browser.ts";
 import { deploy } from "./support/examples.ts";
 import { startManagementApi } from "./support/management-api.ts";
+import { lookAt } from "./support/every-look.ts";
 import { openPages, withoutBrowser } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
 
@@ -161,12 +162,7 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
       for (const [name, [path, text]] of Object.entries(pages)) {
         await page.goTo(platform.bootstrap.baseUrl + path);
         await page.shows(text);
-        await isWhole(page);
-        await takePicture(page, `${name}-${look}`);
-        findings.push(...(await axeFindings(page)).map((one) => `${name} ${look} ${one}`));
-        const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-        assert.ok(overhang <= 0, `${name} is ${overhang} px too wide in ${look}`);
-        assert.equal(await page.evaluate("window.hacked"), undefined, name);
+        findings.push(...(await lookAt(page, name, look)));
       }
     }
     assert.deepEqual(findings, []);

@@ -1,14 +1,15 @@
 // How pushes reach an app: its hook address with the steps at each git host, and the deliveries with what became of them.
 import { useState, type ReactNode } from "react";
-import { Button, NativeSelect } from "@mantine/core";
+import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { ApiError } from "@slipway/client/client.ts";
-import { api, ask } from "#api.ts";
+import { Link, useSearch } from "@tanstack/react-router";
+import { api, ask, askIfThere } from "#api.ts";
 import { Confirm } from "#parts/confirm.tsx";
 import { Action } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Name } from "#parts/name.tsx";
+import { Once } from "#parts/once.tsx";
+import { PageButtons, useGoToPage } from "#parts/page-buttons.tsx";
 import { Answer, Copyable, Facts, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appQuery, pathOf, queryClient, refreshMs, slowRefreshMs, type AppRef } from "#queries.ts";
@@ -62,14 +63,8 @@ export function GitPage(): ReactNode {
 }
 
 /** The address; null: the app has none. */
-async function hookOf(ref: AppRef, signal: AbortSignal) {
-  try {
-    return await ask(api.GET(hookPath, { params: { path: pathOf(ref) }, signal }));
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null;
-    throw error;
-  }
-}
+const hookOf = (ref: AppRef, signal: AbortSignal) =>
+  askIfThere(api.GET(hookPath, { params: { path: pathOf(ref) }, signal }));
 
 function Hook({ mayChange }: { readonly mayChange: boolean }): ReactNode {
   const ref = useApp();
@@ -97,10 +92,9 @@ function Hook({ mayChange }: { readonly mayChange: boolean }): ReactNode {
           <>
             <Copyable label="the hook address" text={found.url} />
             {secret === null ? null : (
-              <section className="once" role="status">
-                <p className="strong">The secret. It is shown only now: copy it.</p>
-                <Copyable label="the secret" text={secret} />
-              </section>
+              <Once label="the secret" text={secret}>
+                The secret. It is shown only now: copy it.
+              </Once>
             )}
             <Facts
               of={[
@@ -150,7 +144,7 @@ function Steps(): ReactNode {
 function Deliveries(): ReactNode {
   const ref = useApp();
   const { page }: { readonly page?: string } = useSearch({ strict: false });
-  const navigate = useNavigate();
+  const goTo = useGoToPage();
   const mayReplay = useMay(ref.project)("builds.create");
   const deliveries = useQuery({
     queryKey: ["git-deliveries", ref, page],
@@ -160,7 +154,6 @@ function Deliveries(): ReactNode {
     },
     refetchInterval: page === undefined ? refreshMs : false,
   });
-  const goTo = (next: string | undefined): void => void navigate({ to: ".", search: { page: next } });
   return (
     <Answer of={deliveries}>
       {({ items, nextToken }) => (
@@ -194,18 +187,7 @@ function Deliveries(): ReactNode {
               ],
             }))}
           />
-          <div className="pages">
-            {page === undefined ? null : (
-              <Button variant="default" onClick={() => goTo(undefined)}>
-                Newest
-              </Button>
-            )}
-            {nextToken === undefined ? null : (
-              <Button variant="default" onClick={() => goTo(nextToken)}>
-                Older
-              </Button>
-            )}
-          </div>
+          <PageButtons page={page} nextToken={nextToken} goTo={goTo} />
         </>
       )}
     </Answer>

@@ -3,8 +3,7 @@ import type { ReactNode } from "react";
 import { Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { ApiError } from "@slipway/client/client.ts";
-import { api, ask } from "#api.ts";
+import { api, ask, askIfThere } from "#api.ts";
 import { Action } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Answer, Facts, Problem, State, Time, useTitle } from "#parts/show.tsx";
@@ -114,14 +113,8 @@ export function ResumeDeploys(): ReactNode {
 }
 
 /** The roll-out of the moment; null: the app has had none. */
-async function rollOutOf(ref: AppRef, signal: AbortSignal) {
-  try {
-    return await ask(api.GET(rollOutPath, { params: { path: pathOf(ref) }, signal }));
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null;
-    throw error;
-  }
-}
+const rollOutOf = (ref: AppRef, signal: AbortSignal) =>
+  askIfThere(api.GET(rollOutPath, { params: { path: pathOf(ref) }, signal }));
 
 function RollOut(): ReactNode {
   const ref = useApp();

@@ -1,12 +1,13 @@
 // The runs and calls of an app, by status; one can be opened, cancelled and redriven.
 import type { ReactNode } from "react";
-import { Button, NativeSelect } from "@mantine/core";
+import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { runStates } from "@slipway/contract/words.ts";
 import { api, ask } from "#api.ts";
 import { Action } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
+import { PageButtons } from "#parts/page-buttons.tsx";
 import { Answer, durationText, Short, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { pathOf, refreshMs, runsChanged, type AppRef } from "#queries.ts";
@@ -56,18 +57,7 @@ export function RunsPage(): ReactNode {
               </p>
             )}
             <Runs items={items} filter={filter} />
-            <div className="pages">
-              {filter.page === undefined ? null : (
-                <Button variant="default" onClick={() => goTo({})}>
-                  Newest
-                </Button>
-              )}
-              {nextToken === undefined ? null : (
-                <Button variant="default" onClick={() => goTo({ page: nextToken })}>
-                  Older
-                </Button>
-              )}
-            </div>
+            <PageButtons page={filter.page} nextToken={nextToken} goTo={(page) => goTo({ page })} />
           </>
         )}
       </Answer>

@@ -7,10 +7,10 @@ import { couponFields } from "@slipway/contract/billing-fields.ts";
 import { api, ask } from "#api.ts";
 import { FieldForm, type FormField } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
+import { PageButtons, pagesInOrder, useGoToPage } from "#parts/page-buttons.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 import { queryClient } from "#queries.ts";
 import { ConfirmedAction } from "./confirmed-action.tsx";
-import { PageButtons } from "./page-buttons.tsx";
 
 const couponsPath = "/v2/operator/coupons";
 
@@ -21,6 +21,7 @@ async function changed(): Promise<void> {
 /** The page. */
 export function CouponsPage(): ReactNode {
   const { page } = useSearch({ strict: false });
+  const goTo = useGoToPage();
   const coupons = useQuery({
     queryKey: ["coupons", page],
     queryFn: ({ signal }) => ask(api.GET(couponsPath, { params: { query: { nextToken: page } }, signal })),
@@ -74,7 +75,7 @@ export function CouponsPage(): ReactNode {
                 ],
               }))}
             />
-            <PageButtons page={page} nextToken={nextToken} />
+            <PageButtons {...{ page, nextToken, goTo }} names={pagesInOrder} />
           </>
         )}
       </Answer>

@@ -6,9 +6,9 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
+import { PageButtons, pagesInOrder, useGoToPage } from "#parts/page-buttons.tsx";
 import { Answer, Facts, Time, useTitle } from "#parts/show.tsx";
 import { queryClient } from "#queries.ts";
-import { PageButtons } from "./page-buttons.tsx";
 
 const projectsPath = "/v2/operator/projects";
 
@@ -23,7 +23,7 @@ type Project = {
 /** The page. */
 export function OperatorProjectsPage(): ReactNode {
   const { search, page } = useSearch({ strict: false });
-  const navigate = useNavigate();
+  const goTo = useGoToPage();
   const [chosen, setChosen] = useState<Project | null>(null);
   const projects = useQuery({
     queryKey: ["operator projects", search, page],
@@ -34,19 +34,7 @@ export function OperatorProjectsPage(): ReactNode {
   return (
     <>
       <h1>All projects</h1>
-      <div className="filters">
-        <TextInput
-          label="Search"
-          type="search"
-          placeholder="name or id"
-          maxLength={100}
-          autoComplete="off"
-          value={search ?? ""}
-          onChange={({ currentTarget: { value } }) => {
-            void navigate({ to: ".", search: value === "" ? {} : { search: value }, replace: true });
-          }}
-        />
-      </div>
+      <Search of={search} />
       <Answer of={projects}>
         {({ items, nextToken }) => (
           <>
@@ -83,12 +71,31 @@ export function OperatorProjectsPage(): ReactNode {
                 ],
               }))}
             />
-            <PageButtons page={page} nextToken={nextToken} />
+            <PageButtons {...{ page, nextToken, goTo }} names={pagesInOrder} />
           </>
         )}
       </Answer>
       {chosen === null ? null : <Plan of={chosen} onClose={() => setChosen(null)} />}
     </>
+  );
+}
+
+function Search({ of: search }: { readonly of: string | undefined }): ReactNode {
+  const navigate = useNavigate();
+  return (
+    <div className="filters">
+      <TextInput
+        label="Search"
+        type="search"
+        placeholder="name or id"
+        maxLength={100}
+        autoComplete="off"
+        value={search ?? ""}
+        onChange={({ currentTarget: { value } }) => {
+          void navigate({ to: ".", search: value === "" ? {} : { search: value }, replace: true });
+        }}
+      />
+    </div>
   );
 }
 

@@ -4,7 +4,8 @@ import { useQuery } from "@tanstack/react-query";
 import { api, ask } from "#api.ts";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
-import { Answer, Copyable, State, Time, useTitle } from "#parts/show.tsx";
+import { Once } from "#parts/once.tsx";
+import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 import { queryClient } from "#queries.ts";
 import { ConfirmedAction } from "./confirmed-action.tsx";
 
@@ -27,10 +28,9 @@ export function OperatorTokensPage(): ReactNode {
       <h1>Operators&apos; tokens</h1>
       <p className="muted">Whoever has one may do everything in all projects.</p>
       {issued === null ? null : (
-        <section className="once" role="status">
-          <p className="strong">The new token. It is shown only now: copy it.</p>
-          <Copyable label="the new token" text={issued} />
-        </section>
+        <Once label="the new token" text={issued}>
+          The new token. It is shown only now: copy it.
+        </Once>
       )}
       <Answer of={tokens}>
         {(all) => (

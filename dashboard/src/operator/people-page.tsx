@@ -3,7 +3,8 @@ import { useState, type ReactNode } from "react";
 import { Checkbox } from "@mantine/core";
 import { api, ask } from "#api.ts";
 import { FieldForm, type FormField } from "#parts/form.tsx";
-import { Copyable, Time, useTitle } from "#parts/show.tsx";
+import { Once } from "#parts/once.tsx";
+import { Time, useTitle } from "#parts/show.tsx";
 
 const email: FormField = {
   ...{ name: "email", label: "Email of the person", type: "email", autoComplete: "off" },
@@ -31,12 +32,9 @@ function Password(): ReactNode {
       <h2>A new password</h2>
       <p>Makes a link with which the person sets a new password. It works once: pass it on on a way that you trust.</p>
       {link === null ? null : (
-        <div className="once" role="status">
-          <p className="strong">
-            The link, until <Time at={link.expiresAt} />. It is shown only now: copy it.
-          </p>
-          <Copyable label="the link" text={link.url} />
-        </div>
+        <Once label="the link" text={link.url}>
+          The link, until <Time at={link.expiresAt} />. It is shown only now: copy it.
+        </Once>
       )}
       <FieldForm
         label="A new password"

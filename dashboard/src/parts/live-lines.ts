@@ -48,7 +48,7 @@ type Wish = {
 const none: State = { lines: [], added: 0, token: undefined, isCut: false, problem: "", end: undefined };
 
 /** The lines and those that have come. */
-export function withNewer(state: State, more: readonly LogLine[]): State {
+function withNewer(state: State, more: readonly LogLine[]): State {
   if (state.isCut) return state;
   const all = [...state.lines, ...more];
   const dropped = Math.max(0, all.length - linesMax);
@@ -59,7 +59,7 @@ export function withNewer(state: State, more: readonly LogLine[]): State {
 const droppedFirst = { token: undefined };
 
 /** The lines and a page of those before them. */
-export function withOlder(state: State, { lines, token }: EarlierLines): State {
+function withOlder(state: State, { lines, token }: EarlierLines): State {
   const all = [...lines, ...state.lines];
   const isCut = state.isCut || all.length > linesMax;
   return { ...state, lines: all.slice(0, linesMax), added: state.added + lines.length, token, isCut };

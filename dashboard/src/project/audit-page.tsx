@@ -6,6 +6,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { actionTable } from "@slipway/contract/words.ts";
 import { api, ask } from "#api.ts";
 import { List } from "#parts/list.tsx";
+import { PageButtons } from "#parts/page-buttons.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 
 type Filter = { readonly action?: string; readonly outcome?: string; readonly actor?: string; readonly page?: string };
@@ -53,18 +54,7 @@ export function AuditPage(): ReactNode {
         {({ logs, nextPageToken, retentionDays }) => (
           <>
             <Entries entries={logs} project={project} />
-            <div className="pages">
-              {filter.page === undefined ? null : (
-                <Button variant="default" onClick={() => goTo({})}>
-                  Newest
-                </Button>
-              )}
-              {nextPageToken === undefined ? null : (
-                <Button variant="default" onClick={() => goTo({ page: nextPageToken })}>
-                  Older
-                </Button>
-              )}
-            </div>
+            <PageButtons page={filter.page} nextToken={nextPageToken} goTo={(page) => goTo({ page })} />
             <p className="muted">Entries are kept for {retentionDays} days.</p>
           </>
         )}

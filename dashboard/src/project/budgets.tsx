@@ -3,8 +3,7 @@ import { useState, type ReactNode } from "react";
 import { Checkbox, NativeSelect, Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { ApiError } from "@slipway/client/client.ts";
-import { api, ask } from "#api.ts";
+import { api, ask, askIfThere } from "#api.ts";
 import { Confirm } from "#parts/confirm.tsx";
 import { FieldForm } from "#parts/form.tsx";
 import { centsText } from "#parts/money.ts";
@@ -19,24 +18,15 @@ const appPath = "/v2/projects/{project_id}/apps/{app_id}/budget";
 /** `app` undefined: the budget of the whole project. */
 type Place = { readonly project: string; readonly app: string | undefined };
 
-async function readBudget({ project, app }: Place, signal: AbortSignal) {
+/** Null: there is none. */
+async function budgetOf({ project, app }: Place, signal: AbortSignal) {
   const path = { project_id: project };
   return app === undefined
-    ? await ask(api.GET(projectPath, { params: { path }, signal }))
-    : await ask(api.GET(appPath, { params: { path: { ...path, app_id: app } }, signal }));
+    ? await askIfThere(api.GET(projectPath, { params: { path }, signal }))
+    : await askIfThere(api.GET(appPath, { params: { path: { ...path, app_id: app } }, signal }));
 }
 
-type Budget = Awaited<ReturnType<typeof readBudget>>;
-
-/** Null: there is none. */
-async function budgetOf(place: Place, signal: AbortSignal): Promise<Budget | null> {
-  try {
-    return await readBudget(place, signal);
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null;
-    throw error;
-  }
-}
+type Budget = NonNullable<Awaited<ReturnType<typeof budgetOf>>>;
 
 async function changed(): Promise<void> {
   await queryClient.invalidateQueries({ queryKey: ["budget"] });

@@ -8,6 +8,7 @@ import { api, ask } from "#api.ts";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Name } from "#parts/name.tsx";
+import { PageButtons } from "#parts/page-buttons.tsx";
 import { Answer, Short, State, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { refreshMs } from "#queries.ts";
@@ -71,18 +72,7 @@ export function Deliveries({ project }: { readonly project: string }): ReactNode
         {({ items, nextToken }) => (
           <>
             <Rows project={project} items={items} filter={filter} />
-            <div className="pages">
-              {filter.page === undefined ? null : (
-                <Button variant="default" onClick={() => goTo({})}>
-                  Newest
-                </Button>
-              )}
-              {nextToken === undefined ? null : (
-                <Button variant="default" onClick={() => goTo({ page: nextToken })}>
-                  Older
-                </Button>
-              )}
-            </div>
+            <PageButtons page={filter.page} nextToken={nextToken} goTo={(page) => goTo({ page })} />
           </>
         )}
       </Answer>

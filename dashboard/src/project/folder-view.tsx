@@ -10,6 +10,7 @@ import { saveFrom } from "#parts/download.ts";
 import { useRun } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Name } from "#parts/name.tsx";
+import { PageButtons } from "#parts/page-buttons.tsx";
 import { Answer, sizeText, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { queryClient } from "#queries.ts";
@@ -73,18 +74,12 @@ export function FolderView({ project }: { readonly project: string }): ReactNode
         {(all) => (
           <>
             <Files {...place} entries={all.slice(0, pageSize)} />
-            <div className="pages">
-              {after === undefined ? null : (
-                <Button variant="default" onClick={() => goTo(undefined)}>
-                  First
-                </Button>
-              )}
-              {all.length <= pageSize ? null : (
-                <Button variant="default" onClick={() => goTo(all[pageSize - 1]?.name)}>
-                  Next
-                </Button>
-              )}
-            </div>
+            <PageButtons
+              page={after}
+              nextToken={all.length <= pageSize ? undefined : all[pageSize - 1]?.name}
+              goTo={goTo}
+              names={["First", "Next"]}
+            />
           </>
         )}
       </Answer>

@@ -7,7 +7,8 @@ import { Confirm } from "#parts/confirm.tsx";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Name } from "#parts/name.tsx";
-import { Answer, Copyable, Time } from "#parts/show.tsx";
+import { Once } from "#parts/once.tsx";
+import { Answer, Time } from "#parts/show.tsx";
 import { useGrantable } from "#permissions.ts";
 import { queryClient } from "#queries.ts";
 
@@ -66,14 +67,14 @@ export function Invitations({ project }: { readonly project: string }): ReactNod
 
 function NewLink({ of: { email, link, isMailed } }: { readonly of: Made }): ReactNode {
   return (
-    <section className="once" role="status">
-      <p className="strong">
-        {isMailed ? "The link was mailed to " : "Pass this link on to "}
-        <Name of={email} />.
-      </p>
-      <p>It is shown only now, and works once within 7 days.</p>
-      <Copyable label="the link of the invitation" text={link} />
-    </section>
+    <Once
+      label="the link of the invitation"
+      text={link}
+      more={<p>It is shown only now, and works once within 7 days.</p>}
+    >
+      {isMailed ? "The link was mailed to " : "Pass this link on to "}
+      <Name of={email} />.
+    </Once>
   );
 }
 

@@ -4,7 +4,8 @@ import { NativeSelect } from "@mantine/core";
 import { useParams } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { FieldForm } from "#parts/form.tsx";
-import { Copyable, useTitle } from "#parts/show.tsx";
+import { Once } from "#parts/once.tsx";
+import { useTitle } from "#parts/show.tsx";
 import { useGrantable, useMay } from "#permissions.ts";
 import { queryClient } from "#queries.ts";
 import { expiries, expiryOf, TokenList, type Rotation } from "./token-list.tsx";
@@ -27,10 +28,9 @@ export function KeysPage(): ReactNode {
     <>
       <h1>API keys</h1>
       {token === null ? null : (
-        <section className="once" role="status">
-          <p className="strong">The new token. It is shown only now: copy it.</p>
-          <Copyable label="the new token" text={token} />
-        </section>
+        <Once label="the new token" text={token}>
+          The new token. It is shown only now: copy it.
+        </Once>
       )}
       <h2>Service accounts</h2>
       <p className="muted">For programs that manage the project, such as CI.</p>

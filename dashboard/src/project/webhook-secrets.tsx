@@ -6,8 +6,9 @@ import { api, ask } from "#api.ts";
 import { Confirm } from "#parts/confirm.tsx";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
+import { Once } from "#parts/once.tsx";
 import { SecretValue } from "#parts/secret-value.tsx";
-import { Answer, Copyable, Short, State, Time } from "#parts/show.tsx";
+import { Answer, Short, State, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { queryClient } from "#queries.ts";
 
@@ -39,10 +40,9 @@ export function WebhookSecrets({ project }: { readonly project: string }): React
     <>
       <p className="muted">Receivers check with them that a webhook comes from here.</p>
       {made === null ? null : (
-        <section className="once" role="status">
-          <p className="strong">The new secret signs from now on. Give it to your receivers.</p>
-          <Copyable label="the new secret" text={made} />
-        </section>
+        <Once label="the new secret" text={made}>
+          The new secret signs from now on. Give it to your receivers.
+        </Once>
       )}
       <Answer of={secrets}>
         {(all) => (

@@ -1,7 +1,7 @@
 // The webhooks of a project: the URLs that deliveries go to and their health, the deliveries, what signs them, and how often they
 // are tried again. Filters, pages and the open delivery are in the address.
 import type { ReactNode } from "react";
-import { Button, NativeSelect } from "@mantine/core";
+import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
@@ -9,6 +9,7 @@ import { Confirm } from "#parts/confirm.tsx";
 import { Action, useRun } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Name } from "#parts/name.tsx";
+import { PageButtons } from "#parts/page-buttons.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { slowRefreshMs } from "#queries.ts";
@@ -97,18 +98,7 @@ function Endpoints({ project }: OfProject): ReactNode {
               ],
             }))}
           />
-          <div className="pages">
-            {filter.endpoints === undefined ? null : (
-              <Button variant="default" onClick={() => goTo(undefined)}>
-                Newest
-              </Button>
-            )}
-            {nextToken === undefined ? null : (
-              <Button variant="default" onClick={() => goTo(nextToken)}>
-                Older
-              </Button>
-            )}
-          </div>
+          <PageButtons page={filter.endpoints} nextToken={nextToken} goTo={goTo} />
         </>
       )}
     </Answer>
