@@ -1,7 +1,7 @@
 // Queries on git credentials, which are sealed; one per host of a project.
 import { sql, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { putRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type CredentialRow = Selectable<Tables["git_credentials"]>;
@@ -21,16 +21,8 @@ export async function putCredential(
   tx: Tx,
   row: Pick<CredentialRow, "project_id" | "host" | "kind" | "username" | "secret_sealed">,
 ): Promise<void> {
-  const { kind, username, secret_sealed } = row;
-  await tx
-    .insertInto("git_credentials")
-    .values(row)
-    .onConflict((conflict) =>
-      conflict
-        .columns(["project_id", "host"])
-        .doUpdateSet({ kind, username, secret_sealed, updated_at: sql<Date>`clock_timestamp()` }),
-    )
-    .execute();
+  const put = { ...row, updated_at: sql<Date>`clock_timestamp()` };
+  await putRows(tx, "git_credentials", ["project_id", "host"], put);
 }
 
 /** Removes the credential of a host; false when there was none. */

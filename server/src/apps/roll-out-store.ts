@@ -2,7 +2,7 @@
 // that of two changes at once one wins.
 import { sql } from "kysely";
 import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { putRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { lockApp } from "./app-store.ts";
 import { endRolledOut, makeLive, type ReleaseEnd } from "./release-store.ts";
@@ -67,11 +67,7 @@ export async function beginRelease(
     ...{ started_at: new Date(nowMs), step_ends_at: new Date(nowMs + stepMs(durationSeconds)) },
     ...{ step_left_ms: null, is_worse: false, reason: null, ended_at: null },
   };
-  await tx
-    .insertInto("roll_outs")
-    .values({ app_id: appId, ...row })
-    .onConflict((conflict) => conflict.column("app_id").doUpdateSet(row))
-    .execute();
+  await putRows(tx, "roll_outs", ["app_id"], { app_id: appId, ...row });
   await notify(tx, "apps", appId);
 }
 

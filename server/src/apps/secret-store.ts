@@ -1,7 +1,7 @@
 // Queries on secrets, which are sealed. `appId` null: secrets of the whole project.
 import { sql } from "kysely";
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { putRows, type Db, type Tx } from "#store/database.ts";
 
 /** The owner of secrets. */
 export type SecretScope = { readonly projectId: ProjectId; readonly appId: AppId | null };
@@ -53,15 +53,8 @@ export async function restartApps(tx: Tx, { projectId, appId }: SecretScope): Pr
 
 /** Sets one secret. */
 export async function putSealed(tx: Tx, scope: SecretScope, secret: SealedSecret): Promise<void> {
-  await tx
-    .insertInto("secrets")
-    .values({ project_id: scope.projectId, app_id: scope.appId, ...secret })
-    .onConflict((conflict) =>
-      conflict
-        .columns(["project_id", "app_id", "name"])
-        .doUpdateSet({ value_sealed: secret.value_sealed, updated_at: sql<Date>`clock_timestamp()` }),
-    )
-    .execute();
+  const row = { project_id: scope.projectId, app_id: scope.appId, ...secret, updated_at: sql<Date>`clock_timestamp()` };
+  await putRows(tx, "secrets", ["project_id", "app_id", "name"], row);
 }
 
 /** Removes secrets by name. */

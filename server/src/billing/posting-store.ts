@@ -3,7 +3,7 @@
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Currency } from "#lib/money.ts";
-import { insertNew, type Db, type Tx } from "#store/database.ts";
+import { insertNew, putRows, type Db, type Tx } from "#store/database.ts";
 import type { Period } from "./period.ts";
 import type { Drawn } from "./coupons/settle.ts";
 
@@ -19,19 +19,10 @@ export async function readPosted(tx: Tx, projectId: ProjectId): Promise<Map<Peri
 
 /** Records how much of a month's usage is posted. */
 export async function writePosted(tx: Tx, projectId: ProjectId, posted: ReadonlyMap<Period, bigint>): Promise<void> {
-  if (posted.size === 0) return;
   const rows = [...posted].map(([period, micros]) => ({
     ...{ project_id: projectId, period, amount_micros: String(micros) },
   }));
-  await tx
-    .insertInto("usage_posted")
-    .values(rows)
-    .onConflict((conflict) =>
-      conflict
-        .columns(["project_id", "period"])
-        .doUpdateSet((row) => ({ amount_micros: row.ref("excluded.amount_micros") })),
-    )
-    .execute();
+  await putRows(tx, "usage_posted", ["project_id", "period"], ...rows);
 }
 
 /** Records that a month gets a statement, even without usage. */
@@ -56,19 +47,10 @@ export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Cur
 
 /** Records the current discounts; deletes those that are zero. */
 export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void> {
-  if (drawn.length === 0) return;
   const rows = drawn.map(({ applicationId, period, amount }) => ({
     ...{ application_id: applicationId, period, amount_micros: String(amount.micros) },
   }));
-  await tx
-    .insertInto("coupon_draws")
-    .values(rows)
-    .onConflict((conflict) =>
-      conflict
-        .columns(["application_id", "period"])
-        .doUpdateSet((row) => ({ amount_micros: row.ref("excluded.amount_micros") })),
-    )
-    .execute();
+  await putRows(tx, "coupon_draws", ["application_id", "period"], ...rows);
 }
 
 /** Months of a project with closed statements. No locks. */

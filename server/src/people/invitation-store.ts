@@ -1,7 +1,7 @@
 // Rows of invitations: adds, finds, lists and removes them. Called by the use cases of invitations.
 import type { Insertable, Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import { countRows, type Db, type Tx } from "#store/database.ts";
+import { countRows, putRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
 export type InvitationRow = Selectable<Tables["invitations"]>;
@@ -23,14 +23,12 @@ export function invitationByHash(db: Db, secretHash: Buffer): Promise<OpenInvita
 
 /** The invitation of an address (lower case) to a project, or undefined. No locks. */
 export function invitationByEmail(db: Db, projectId: ProjectId, email: string): Promise<InvitationRow | undefined> {
-  const rows = db.selectFrom("invitations").selectAll().where("project_id", "=", projectId);
-  return rows.where("email", "=", email).executeTakeFirst();
+  return invitationsOf(db, projectId).where("email", "=", email).executeTakeFirst();
 }
 
 /** The invitation, or undefined. No locks. */
 export function invitationById(db: Db, projectId: ProjectId, id: string): Promise<InvitationRow | undefined> {
-  const rows = db.selectFrom("invitations").selectAll().where("project_id", "=", projectId);
-  return rows.where("id", "=", id).executeTakeFirst();
+  return invitationsOf(db, projectId).where("id", "=", id).executeTakeFirst();
 }
 
 /** Invitations that have not expired, newest first, at most `limit`. No locks. */
@@ -38,12 +36,12 @@ export function listInvitations(
   db: Db,
   { projectId, now, limit }: { projectId: ProjectId; now: Date; limit: number },
 ): Promise<InvitationRow[]> {
-  const rows = db
-    .selectFrom("invitations")
-    .selectAll()
-    .where("project_id", "=", projectId)
-    .where("expires_at", ">", now);
+  const rows = invitationsOf(db, projectId).where("expires_at", ">", now);
   return rows.orderBy("created_at", "desc").orderBy("id").limit(limit).execute();
+}
+
+function invitationsOf(db: Db, projectId: ProjectId) {
+  return db.selectFrom("invitations").selectAll().where("project_id", "=", projectId);
 }
 
 /** How many invitations of a locked project there are once those that have expired are removed. */
@@ -54,16 +52,7 @@ export async function countAfterPurge(tx: Tx, projectId: ProjectId, now: Date): 
 
 /** Adds an invitation in place of the one of the same address to the same project. */
 export async function putInvitation(tx: Tx, row: Insertable<Tables["invitations"]>): Promise<void> {
-  const { id, role, secret_hash, invited_by, created_at, expires_at } = row;
-  await tx
-    .insertInto("invitations")
-    .values(row)
-    .onConflict((conflict) =>
-      conflict
-        .columns(["project_id", "email"])
-        .doUpdateSet({ id, role, secret_hash, invited_by, created_at, expires_at }),
-    )
-    .execute();
+  await putRows(tx, "invitations", ["project_id", "email"], row);
 }
 
 /** Removes the invitation; false when it is gone already: only one of several who do so at once is told true. */

@@ -7,7 +7,7 @@ import { requestedSource } from "#apps/settings.ts";
 import { checkFolder } from "#deploy/sources/git-url.ts";
 import type { AppId, BuildId, GitDeliveryId, ProjectId } from "#lib/ids.ts";
 import { must } from "#lib/assert.ts";
-import { readRows, type Db, type Tx } from "#store/database.ts";
+import { putRows, readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { PushedApp } from "./judge.ts";
 import type { StatusState } from "./status-request.ts";
@@ -211,12 +211,7 @@ export async function decideDeliveries(
 
 /** Notes the newest commit of the branch of an app as seen. */
 export async function putHead(tx: Tx, head: HeadRow): Promise<void> {
-  const { app_id: _, ...changed } = head;
-  await tx
-    .insertInto("git_heads")
-    .values(head)
-    .onConflict((conflict) => conflict.column("app_id").doUpdateSet(changed))
-    .execute();
+  await putRows(tx, "git_heads", ["app_id"], head);
 }
 
 /** A build of a push, and what its host knows. */

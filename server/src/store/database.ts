@@ -196,6 +196,20 @@ export async function insertNew<Name extends keyof Tables>(
   return added.numInsertedOrUpdatedRows === 1n;
 }
 
+/** Inserts rows; one with the `keys` of a row that is there takes its place, in all columns that are given. */
+export async function putRows<Name extends keyof Tables>(
+  db: Db,
+  table: Name,
+  keys: readonly (keyof Tables[Name] & string)[],
+  ...rows: readonly InsertObject<Tables, Name>[]
+): Promise<void> {
+  if (rows.length === 0) return;
+  const columns = Object.keys(rows[0] ?? {}).filter((column) => !keys.some((key) => key === column));
+  const replaced = columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
+  const conflict = sql`on conflict (${sql.join(keys.map((key) => sql.ref(key)))}) do update set ${sql.join(replaced)}`;
+  await db.insertInto(table).values(rows).modifyEnd(conflict).execute();
+}
+
 /** Executes the statement; returns its rows. */
 export function readRows<Row>(db: Db): Statement<Row[]> {
   return async (text, ...values) => (await sql<Row>(text, ...values).execute(db)).rows;

@@ -1,7 +1,7 @@
 // Queries of volumes: their sizes, uploads in parts, and addresses to download from.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import { changeOne, type Db, type Tx } from "#store/database.ts";
+import { changeOne, putRows, type Db, type Tx } from "#store/database.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 
@@ -36,11 +36,7 @@ export async function readSize(db: Db, projectId: ProjectId): Promise<number | n
 
 /** Sets the size of a project's volume; the project is locked. */
 export async function writeSize(tx: Tx, projectId: ProjectId, sizeGb: number): Promise<void> {
-  await tx
-    .insertInto("volumes")
-    .values({ project_id: projectId, size_gb: sizeGb })
-    .onConflict((conflict) => conflict.column("project_id").doUpdateSet({ size_gb: sizeGb }))
-    .execute();
+  await putRows(tx, "volumes", ["project_id"], { project_id: projectId, size_gb: sizeGb });
 }
 
 /** Adds an upload. */
@@ -110,12 +106,8 @@ export async function reservePart(db: Db, uploadId: string, part: Omit<PartRow, 
 
 /** Notes a part that is on disk. */
 export async function writePart(db: Db, uploadId: string, { number, sizeBytes, digest }: PartRow): Promise<void> {
-  const part = { size_bytes: sizeBytes, digest };
-  await db
-    .insertInto("volume_upload_parts")
-    .values({ upload_id: uploadId, number, ...part })
-    .onConflict((conflict) => conflict.columns(["upload_id", "number"]).doUpdateSet(part))
-    .execute();
+  const part = { upload_id: uploadId, number, size_bytes: sizeBytes, digest };
+  await putRows(db, "volume_upload_parts", ["upload_id", "number"], part);
 }
 
 /** False when it was complete before. Locks its row. */

@@ -1,7 +1,7 @@
 // Rows of the sealed secrets that sign a project's webhooks, and of the project's chosen schedule.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import { changeOne, type Db, type Tx } from "#store/database.ts";
+import { changeOne, putRows, type Db, type Tx } from "#store/database.ts";
 import type { ScheduleName } from "./schedule.ts";
 
 export type SecretRow = Awaited<ReturnType<typeof readValidSecrets>>[number];
@@ -55,9 +55,5 @@ export async function readSchedule(db: Db, projectId: ProjectId): Promise<Schedu
 
 /** Sets the project's schedule. */
 export async function putSchedule(tx: Tx, projectId: ProjectId, schedule: ScheduleName): Promise<void> {
-  await tx
-    .insertInto("webhook_schedules")
-    .values({ project_id: projectId, schedule })
-    .onConflict((conflict) => conflict.column("project_id").doUpdateSet({ schedule }))
-    .execute();
+  await putRows(tx, "webhook_schedules", ["project_id"], { project_id: projectId, schedule });
 }
