@@ -53,7 +53,7 @@ export function callerOf(call: ApiCall): Caller {
 
 /** The project in the path, already checked to exist and to be the caller's. */
 export function projectOf(call: ApiCall): ProjectId {
-  return must(pathPart(call.request, "project_id"), "the route names a project") as ProjectId;
+  return partOf(call, "project_id") as ProjectId;
 }
 
 /** The app in the path. */
@@ -75,16 +75,24 @@ export function appNameOf(request: FastifyRequest, part = "app_id"): string | un
 
 /** The build in the path. Throws `Fault("not_found")` for an invalid one. */
 export function buildOf(call: ApiCall): { projectId: ProjectId; appId: AppId; buildId: BuildId } {
-  const given = must(pathPart(call.request, "build_id"), "the route names a build");
-  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no build with that id.");
-  return { ...refOf(call), buildId: given as BuildId };
+  return { ...refOf(call), buildId: idOf(call, "build_id", "The app has no build with that id.") as BuildId };
 }
 
 /** The run in the path. Throws `Fault("not_found")` for an invalid one. */
 export function runOf(call: ApiCall): { projectId: ProjectId; appId: AppId; runId: RunId } {
-  const given = must(pathPart(call.request, "run_id"), "the route names a run");
-  if (!uuidForm.test(given)) throw new Fault("not_found", "The app has no run with that id.");
-  return { ...refOf(call), runId: given as RunId };
+  return { ...refOf(call), runId: idOf(call, "run_id", "The app has no run with that id.") as RunId };
+}
+
+/** A UUID in the path. Throws `Fault("not_found")` with `refusal` for anything else. */
+export function idOf(call: ApiCall, name: string, refusal: string): string {
+  const given = partOf(call, name);
+  if (!uuidForm.test(given)) throw new Fault("not_found", refusal);
+  return given;
+}
+
+/** A part of the path that the route has, decoded. */
+export function partOf({ request }: Pick<ApiCall, "request">, name: string): string {
+  return must(pathPart(request, name), `the route names a ${name}`);
 }
 
 /** A part of the path by its name in the route, decoded. */

@@ -4,12 +4,11 @@ import type { appliedCoupon, operatorCoupon } from "@slipway/contract/billing-an
 import { couponFields } from "@slipway/contract/billing-fields.ts";
 import { termsOf, type Coupon, type CouponWish } from "#billing/coupons/coupon.ts";
 import type { AppliedAnswer } from "#billing/coupons/coupon-use-cases.ts";
-import { must } from "#lib/assert.ts";
 import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
-import { pageBefore, pathPart, projectOf, bodyOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, pageBefore, partOf, projectOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Nobody types in that many coupons; guessing codes takes far more attempts. */
@@ -37,7 +36,7 @@ export function couponHandlers({ coupons: useCases, clock }: HandlerParts) {
       return showPage(await useCases.list(pageBefore(call)), showCoupon);
     },
     async endCoupon(call) {
-      const code = must(pathPart(call.request, "code"), "the route names a code");
+      const code = partOf(call, "code");
       if (!couponFields.code.form.test(code)) throw new Fault("not_found", "There is no coupon with this code.");
       return showCoupon(await useCases.end(code, call.by));
     },

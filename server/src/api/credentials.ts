@@ -2,10 +2,9 @@
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
 import type { CredentialView } from "#apps/credentials.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
-import { pathPart, projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, partOf, projectOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for git credentials; no answer contains a secret. */
@@ -40,7 +39,7 @@ const hostForm = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\
 
 /** The host in the path, in lower case, with its port if any. Throws `Fault("invalid")`. */
 function hostOf(call: ApiCall): string {
-  const host = must(pathPart(call.request, "host"), "the route names a host").toLowerCase();
+  const host = partOf(call, "host").toLowerCase();
   if (hostForm.test(host)) return host;
   throw new Fault(
     "invalid",

@@ -5,10 +5,10 @@ import type { z } from "zod";
 import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
 import { deviceTokenFields } from "@slipway/contract/device-routes.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
-import { assert, must } from "#lib/assert.ts";
+import { assert } from "#lib/assert.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { DeviceLogin, NotYet } from "#people/device-login.ts";
-import { pathPart, bodyOf, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, partOf, readBody, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Per minute and address (for IPv6: network). Several people may share one. */
@@ -81,7 +81,7 @@ function personOf({ caller }: ApiCall): PersonCaller {
 }
 
 function codeOf(call: ApiCall): string {
-  return must(pathPart(call.request, "user_code"), "the route names a code");
+  return partOf(call, "user_code");
 }
 
 function show(login: DeviceLogin): z.infer<typeof deviceLogin> {

@@ -7,7 +7,7 @@ import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 import type { GitDelivery } from "#pushes/git-hooks.ts";
 import type { HookRow } from "#pushes/push-store.ts";
-import { pageWanted, pathPart, refOf, showPage, type ApiCall, type Handler, type Handlers } from "./call.ts";
+import { pageWanted, partOf, pathPart, refOf, showPage, type ApiCall, type Handler, type Handlers } from "./call.ts";
 import { gitHookUrl, type Urls } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -31,7 +31,7 @@ export function gitHookHandlers(parts: HandlerParts) {
       return showPage(await gitHooks.list(refOf(call), pageWanted(call)), showDelivery);
     },
     async replayGitDelivery(call) {
-      const id = must(pathPart(call.request, "git_delivery_id"), "the route names a delivery");
+      const id = partOf(call, "git_delivery_id");
       return showDelivery(await gitHooks.replay(refOf(call), id, call.by));
     },
     receiveGitPush: receiver(parts),

@@ -3,16 +3,15 @@ import type { z } from "zod";
 import type * as answers from "@slipway/contract/project-answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { Role } from "@slipway/contract/words.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { uuidForm } from "#lib/ids.ts";
+import type { ProjectId } from "#lib/ids.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Invitation } from "#people/invitation-use-cases.ts";
 import type { Mail } from "#people/mailer.ts";
 import type { Member } from "#people/member-store.ts";
 import { authenticate } from "./access.ts";
-import { callerOf, pathPart, projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, callerOf, idOf, partOf, projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { invitationPage } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -26,13 +25,13 @@ export function memberHandlers({ membership: { members } }: HandlerParts) {
       return (await members.list(projectOf(call))).map(showMember);
     },
     async updateMember(call) {
-      const key = { projectId: projectOf(call), personId: idOf(call, "person_id", "member") };
       const { role } = bodyOf(call);
-      return showMember(await members.changeRole(key, role as Role, { caller: callerOf(call), by: call.by }));
+      return showMember(
+        await members.changeRole(memberOf(call), role as Role, { caller: callerOf(call), by: call.by }),
+      );
     },
     async removeMember(call) {
-      const key = { projectId: projectOf(call), personId: idOf(call, "person_id", "member") };
-      await members.remove(key, { caller: callerOf(call), by: call.by });
+      await members.remove(memberOf(call), { caller: callerOf(call), by: call.by });
       return { message: "The person is no longer a member of the project." };
     },
     async leaveProject(call) {
@@ -68,12 +67,12 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       } satisfies Sent<z.infer<typeof answers.newInvitation>>;
     },
     async deleteInvitation(call) {
-      const id = idOf(call, "invitation_id", "invitation");
+      const id = idOf(call, "invitation_id", "The project has no invitation with that id.");
       await invitations.delete(projectOf(call), id, { caller: callerOf(call), by: call.by });
       return { message: "The invitation was withdrawn; its link no longer works." };
     },
     async getInvitation(call) {
-      const secret = must(pathPart(call.request, "token"), "the route names a token");
+      const secret = partOf(call, "token");
       return await invitations.show(new Secret(secret));
     },
     async acceptInvitation(call) {
@@ -90,10 +89,8 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
   } satisfies Handlers;
 }
 
-function idOf(call: ApiCall, part: string, what: string): string {
-  const given = must(pathPart(call.request, part), `the route names a ${part}`);
-  if (!uuidForm.test(given)) throw new Fault("not_found", `The project has no ${what} with that id.`);
-  return given;
+function memberOf(call: ApiCall): { readonly projectId: ProjectId; readonly personId: string } {
+  return { projectId: projectOf(call), personId: idOf(call, "person_id", "The project has no member with that id.") };
 }
 
 function tooMany(used: number, seconds: number): string {

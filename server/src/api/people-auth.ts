@@ -3,15 +3,13 @@ import type { z } from "zod";
 import type { me, person, signedIn, signInAnswer } from "@slipway/contract/people-answers.ts";
 import type { PersonRow } from "#accounts/account-store.ts";
 import type { PersonCaller } from "#accounts/caller.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { uuidForm } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Trier } from "#people/device-cookies.ts";
 import type { Challenge } from "#people/challenges.ts";
 import type { SessionRow } from "#people/people-store.ts";
 import { sessionEnded, type SignedIn } from "#people/sessions.ts";
-import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, idOf, type ApiCall, type Handlers } from "./call.ts";
 import {
   clearSessionCookie,
   deviceCookie,
@@ -64,8 +62,7 @@ export function peopleHandlers(api: HandlerParts) {
       return (await people.sessions.list(caller.personId)).map((session) => showSession(session, caller));
     },
     async endSession(call) {
-      const id = must(pathPart(call.request, "session_id"), "the route names a session");
-      if (!uuidForm.test(id)) throw new Fault("not_found", "You have no session with that id.");
+      const id = idOf(call, "session_id", "You have no session with that id.");
       await people.sessions.endOne(personCallerOf(call).personId, id, call.by);
       return { message: "The session has ended." };
     },

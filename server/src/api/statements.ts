@@ -3,10 +3,9 @@ import type { z } from "zod";
 import { costQuery, type statement, type statementList } from "@slipway/contract/usage-routes.ts";
 import { shown } from "#apps/refusal.ts";
 import type { Statement } from "#billing/statements/statement-queries.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { pathPart, projectOf, type Handlers } from "./call.ts";
+import { partOf, projectOf, type Handlers } from "./call.ts";
 import { microsOf, secondsOf, showGbSeconds, sumInCents } from "./show-money.ts";
 import { statementCsv } from "./statement-csv.ts";
 import { statementPage, statementPagePolicy } from "./statement-page.ts";
@@ -21,7 +20,7 @@ export function statementHandlers({ statements: queries }: HandlerParts) {
     },
     async getStatement(call) {
       const projectId = projectOf(call);
-      const month = must(pathPart(call.request, "month"), "the route names a month");
+      const month = partOf(call, "month");
       if (!costQuery.month.form.test(month)) {
         throw new Fault("invalid", `month is ${shown(month)}, but must be ${costQuery.month.allowed}.`);
       }

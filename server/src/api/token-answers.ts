@@ -3,18 +3,15 @@ import type { z } from "zod";
 import { rotationFields, type serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { AccountView, LastUse } from "#accounts/account-view.ts";
 import type { Asking, Rotation } from "#accounts/token-use-cases.ts";
-import { Fault } from "#lib/fault.ts";
-import { uuidForm, type TokenId } from "#lib/ids.ts";
-import { callerOf, pathPart, readBody, readTime, type ApiCall } from "./call.ts";
+import type { TokenId } from "#lib/ids.ts";
+import { callerOf, idOf, readBody, readTime, type ApiCall } from "./call.ts";
 
 /** The fields that all kinds share. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
 
 /** The account id in the path. Throws `Fault("not_found")` for an invalid one. */
 export function accountOf(call: ApiCall, part: string): TokenId {
-  const given = pathPart(call.request, part) ?? "";
-  if (!uuidForm.test(given)) throw new Fault("not_found", "There is none with that id.");
-  return given as TokenId;
+  return idOf(call, part, "There is none with that id.") as TokenId;
 }
 
 /** The requester, whose rights bound those that they can grant. */

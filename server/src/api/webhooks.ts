@@ -4,11 +4,10 @@ import type * as answers from "@slipway/contract/answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import { allows } from "#accounts/permissions.ts";
-import { must } from "#lib/assert.ts";
 import type { DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
 import type { DeliveryItem, DeliveryQuery, EndpointItem, WebhookUseCases } from "#webhooks/use-cases.ts";
 import type { WebhookSecret } from "#webhooks/secret-use-cases.ts";
-import { pageWanted, pathPart, projectOf, bodyOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, pageWanted, partOf, projectOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for webhooks. */
@@ -38,7 +37,7 @@ function secretHandlers(useCases: WebhookUseCases) {
       return showSecret(await useCases.secrets.create(projectOf(call), Number(body["overlapHours"]), call.by));
     },
     async deleteWebhookSecret(call) {
-      await useCases.secrets.delete(projectOf(call), part(call, "secret_id"), call.by);
+      await useCases.secrets.delete(projectOf(call), partOf(call, "secret_id"), call.by);
       return { message: "The secret was deleted; it no longer signs anything." };
     },
   } satisfies Handlers;
@@ -105,17 +104,13 @@ function scheduleHandlers(useCases: WebhookUseCases) {
   } satisfies Handlers;
 }
 
-function part(call: ApiCall, name: string): string {
-  return must(pathPart(call.request, name), `the route names a ${name}`);
-}
-
 /** The lookup decides whether they can be ids at all. */
 function deliveryOf(call: ApiCall): DeliveryId {
-  return part(call, "delivery_id") as DeliveryId;
+  return partOf(call, "delivery_id") as DeliveryId;
 }
 
 function endpointOf(call: ApiCall): EndpointId {
-  return part(call, "endpoint_id") as EndpointId;
+  return partOf(call, "endpoint_id") as EndpointId;
 }
 
 function showSecret({ secret, ...shown }: WebhookSecret): Sent<z.infer<typeof answers.newWebhookSecret>> {

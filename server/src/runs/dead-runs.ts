@@ -1,6 +1,6 @@
 // Acts on dead runs: redrives one or all of them, or deletes their kept requests. Redriving creates a new run from an old
 // one, which keeps its final state and refers to the new one.
-import { record, type By } from "#audit/record.ts";
+import { record, type AuditEntry, type By } from "#audit/record.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import { newRunId, type AppId, type ProjectId, type RunId } from "#lib/ids.ts";
@@ -57,27 +57,21 @@ export class DeadRuns {
 
   /** Creates new runs from dead ones, oldest first. */
   async redriveAll(choice: DeadChoice, by: By): Promise<DeadCount> {
-    const { projectId, appId, status } = choice;
     return await this.#inBatches(choice, async (tx, wanted) => {
       const redriven = await redriveSome(tx, wanted);
       if (redriven === 0) return 0;
-      const resource = { type: "app", id: appId };
-      const changes = { redriven: { new: redriven }, status: { new: status ?? "any" } };
-      await record(tx, { projectId, action: "runs.redrive", by, resource, changes });
-      await notify(tx, "runs", appId);
+      await recordOfMany(tx, choice, { action: "runs.redrive", by, counted: { redriven: { new: redriven } } });
+      await notify(tx, "runs", choice.appId);
       return redriven;
     });
   }
 
   /** Deletes the requests of dead runs, oldest first; the runs stay listed. */
   async purge(choice: DeadChoice, by: By): Promise<DeadCount> {
-    const { projectId, appId, status } = choice;
     return await this.#inBatches(choice, async (tx, wanted) => {
       const purged = await purgeSome(tx, wanted);
-      if (purged === 0) return 0;
-      const resource = { type: "app", id: appId };
-      const changes = { purged: { new: purged }, status: { new: status ?? "any" } };
-      await record(tx, { projectId, action: "runs.purge", by, resource, changes });
+      if (purged > 0)
+        await recordOfMany(tx, choice, { action: "runs.purge", by, counted: { purged: { new: purged } } });
       return purged;
     });
   }
@@ -112,6 +106,15 @@ export class DeadRuns {
       if (this.#clock.monotonicMs() >= endMs) return { count, hasMore: true };
     }
   }
+}
+
+async function recordOfMany(
+  tx: Tx,
+  { projectId, appId, status }: DeadChoice,
+  { counted, ...entry }: Pick<AuditEntry, "action" | "by"> & { readonly counted: AuditEntry["changes"] },
+): Promise<void> {
+  const changes = { ...counted, status: { new: status ?? "any" } };
+  await record(tx, { ...entry, projectId, resource: { type: "app", id: appId }, changes });
 }
 
 function requestGone(): Fault {
