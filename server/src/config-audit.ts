@@ -1,16 +1,13 @@
 // The settings for forwarding all audit log entries, read for config.ts.
 import { Secret } from "#lib/secret.ts";
 import { readWebhookSecret } from "#lib/webhook-signature.ts";
-import type { PlatformSettingName } from "./config-table.ts";
+import type { SettingReader } from "./config-table.ts";
 
 /** The operator's receiver. `key` null: requests to it are not signed. */
 export type AuditForwardConfig = { readonly url: Secret; readonly key: Buffer | null };
 
 /** Reads the settings; null: not configured. */
-export function readAuditForward(reader: {
-  readonly text: (name: PlatformSettingName) => string | null;
-  readonly refuse: (why: string) => never;
-}): AuditForwardConfig | null {
+export function readAuditForward(reader: SettingReader): AuditForwardConfig | null {
   const url = reader.text("SLIPWAY_AUDIT_FORWARD_URL");
   const secret = reader.text("SLIPWAY_AUDIT_FORWARD_SECRET");
   if (url === null && secret === null) return null;

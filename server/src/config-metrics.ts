@@ -1,7 +1,7 @@
 // The settings for serving metrics, read for config.ts.
 import { isIP } from "node:net";
 import { Secret } from "#lib/secret.ts";
-import type { PlatformSettingName } from "./config-table.ts";
+import type { SettingReader } from "./config-table.ts";
 
 /** `token` null: anyone who reaches the address may read, so it is on this machine only. */
 export type MetricsConfig = { readonly host: string; readonly port: number; readonly token: Secret | null };
@@ -9,10 +9,7 @@ export type MetricsConfig = { readonly host: string; readonly port: number; read
 const portMax = 65_535;
 
 /** Reads the settings; null: metrics are not served. */
-export function readMetrics(reader: {
-  readonly text: (name: PlatformSettingName) => string | null;
-  readonly refuse: (why: string) => never;
-}): MetricsConfig | null {
+export function readMetrics(reader: SettingReader): MetricsConfig | null {
   const address = reader.text("SLIPWAY_METRICS_ADDRESS");
   const token = reader.text("SLIPWAY_METRICS_TOKEN");
   if (address === null && token === null) return null;

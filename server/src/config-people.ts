@@ -1,16 +1,12 @@
 // The settings for sign-in, read for config.ts: mail, OpenID Connect, GitHub, and who may become a person.
 import { Secret } from "#lib/secret.ts";
 import type { PeopleSettings, ProviderSettings } from "#people/people-settings.ts";
-import type { PlatformSettingName } from "./config-table.ts";
+import type { PlatformSettingName, SettingReader } from "./config-table.ts";
 
 /** Sign-in settings and the mail server. Null: not configured. */
 export type PeopleConfig = PeopleSettings & { readonly mail: { readonly url: Secret; readonly from: string } | null };
 
-type Reader = {
-  readonly text: (name: PlatformSettingName) => string | null;
-  readonly url: (name: PlatformSettingName) => string | null;
-  readonly refuse: (why: string) => never;
-};
+type Reader = SettingReader & { readonly url: SettingReader["text"] };
 
 /** Reads the settings. Refuses a group of settings that is only partly given. */
 export function readPeople(reader: Reader): PeopleConfig {

@@ -223,3 +223,10 @@ export const settingTable = {
 } satisfies Record<string, Setting>;
 
 export type PlatformSettingName = keyof typeof settingTable;
+
+/** How settings that belong together are read from the environment. */
+export type SettingReader = {
+  /** Null: unset. */
+  readonly text: (name: PlatformSettingName) => string | null;
+  readonly refuse: (why: string) => never;
+};

@@ -101,7 +101,7 @@ export function readConfig(environment: Environment) {
   });
 }
 
-function limitsPerMinute(integer: (name: PlatformSettingName) => number) {
+function limitsPerMinute(integer: Read<number>) {
   return {
     deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
     requestsPerMinute: integer("SLIPWAY_REQUESTS_PER_MINUTE"),
@@ -258,10 +258,7 @@ function parseDatabaseUrl(given: string): string {
   return given;
 }
 
-function gitSettings(
-  text: (name: PlatformSettingName) => string | null,
-  integer: (name: PlatformSettingName) => number,
-) {
+function gitSettings(text: Read<string | null>, integer: Read<number>) {
   return {
     gitHosts: {
       defaultUrl: parseGitUrl("SLIPWAY_GIT_URL", text("SLIPWAY_GIT_URL") ?? ""),
@@ -273,7 +270,7 @@ function gitSettings(
   };
 }
 
-function announcementsOf(text: (name: PlatformSettingName) => string | null) {
+function announcementsOf(text: Read<string | null>) {
   const message = text("SLIPWAY_ANNOUNCEMENT");
   const link = parseOptionalUrl("SLIPWAY_ANNOUNCEMENT_LINK", text("SLIPWAY_ANNOUNCEMENT_LINK"));
   if (message === null) return [];

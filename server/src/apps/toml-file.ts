@@ -1,9 +1,10 @@
 // Converts an app's TOML file (format: the tables below `cerebrium`) into values for the table of fields, commands and
 // dependencies. It only locates values; `settings.ts` checks them.
-import { parse, TomlError } from "smol-toml";
+import { parse } from "smol-toml";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
+import { tomlProblem } from "#lib/operator-file.ts";
 import { readPackages, readPath, type PackageKind, packageKinds } from "./toml-dependencies.ts";
 import { refused, suggestion } from "./refusal.ts";
 
@@ -56,11 +57,8 @@ function parseToml(file: string, text: string): Table {
   try {
     return parse(text, { maxDepth: 100 });
   } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
-    throw new Fault("invalid", `${file} is not valid TOML at line ${error.line}, column ${error.column}: ${reason}.`, {
-      cause: error,
-    });
+    const { at, reason } = tomlProblem(error);
+    throw new Fault("invalid", `${file} is not valid TOML at ${at}: ${reason}.`, { cause: error });
   }
 }
 

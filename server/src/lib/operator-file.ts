@@ -36,12 +36,17 @@ export function parseFile(text: string): Table {
   try {
     return parse(text, { maxDepth: depthMax });
   } catch (error) {
-    if (!(error instanceof TomlError)) throw error;
-    const reason = error.message.split("\n")[0]?.replace(/^Invalid TOML document: /, "");
-    throw new OperatorFileRefused(`line ${error.line}, column ${error.column}: it is not valid TOML: ${reason}.`, {
-      cause: error,
-    });
+    const { at, reason } = tomlProblem(error);
+    throw new OperatorFileRefused(`${at}: it is not valid TOML: ${reason}.`, { cause: error });
   }
+}
+
+/** Where text is not valid TOML, and why. Throws any other error. */
+export function tomlProblem(error: unknown): { readonly at: string; readonly reason: string } {
+  if (!(error instanceof TomlError)) throw error;
+  const [first = ""] = error.message.split("\n");
+  const reason = first.replace(/^Invalid TOML document: /, "");
+  return { at: `line ${error.line}, column ${error.column}`, reason };
 }
 
 /** The value as a table. `where`: for the message. Throws `OperatorFileRefused`. */

@@ -1,6 +1,6 @@
 // Computes the discounts of coupons on usage: pure. The result depends only on the set of usage records, not on their order
 // or on repeats, so a late record changes earlier results as if it had been there from the start.
-import { periodOf } from "#billing/period.ts";
+import { periodOf, type Period } from "#billing/period.ts";
 import { assert } from "#lib/assert.ts";
 import { minus, nothing, plus, shareOf, smaller, type Currency, type Money } from "#lib/money.ts";
 import { isCredit, type Discount, type Frequency } from "./coupon.ts";
@@ -54,6 +54,11 @@ export function settle(
   const base = stretches.reduce((sum, stretch) => plus(sum, stretch.base), nothing(currency));
   const drawn = draws.all();
   return { base, drawn, net: drawn.reduce((sum, { amount }) => minus(sum, amount), base) };
+}
+
+/** All discounts of a month, in micro-units. */
+export function drawnIn(drawn: readonly Drawn[], period: Period): bigint {
+  return drawn.reduce((all, one) => (one.period === period ? all + one.amount.micros : all), 0n);
 }
 
 /** In time order. */

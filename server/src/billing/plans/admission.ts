@@ -2,7 +2,10 @@
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { Tx } from "#store/database.ts";
 import type { PlanUseCases } from "./plan-use-cases.ts";
+
+type Received = { readonly projectId: ProjectId; readonly appId: AppId; readonly cause?: string };
 
 /** A receiver that checks plans and budgets first. */
 export function admittingReceiver(
@@ -12,29 +15,19 @@ export function admittingReceiver(
     refusal,
   }: { readonly plans: PlanUseCases; readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null },
 ): BuildReceiver {
-  const requireOpen = (projectId: ProjectId, appId: AppId): void => {
-    const fault = refusal(projectId, appId);
-    if (fault !== null) throw fault;
-  };
+  const admitted =
+    <Given extends Received, Result>(receive: (tx: Tx, given: Given) => Promise<Result>) =>
+    async (tx: Tx, given: Given): Promise<Result> => {
+      const fault = refusal(given.projectId, given.appId);
+      if (fault !== null) throw fault;
+      if (given.cause === "create") await plans.admitApp(tx, given.projectId);
+      return await receive(tx, given);
+    };
   return {
-    async receiveBuild(tx, build) {
-      requireOpen(build.projectId, build.appId);
-      if (build.cause === "create") await plans.admitApp(tx, build.projectId);
-      return await builds.receiveBuild(tx, build);
-    },
-    async receiveUpload(tx, build) {
-      requireOpen(build.projectId, build.appId);
-      if (build.cause === "create") await plans.admitApp(tx, build.projectId);
-      return await builds.receiveUpload(tx, build);
-    },
-    async receiveSettings(tx, settings) {
-      requireOpen(settings.projectId, settings.appId);
-      return await builds.receiveSettings(tx, settings);
-    },
-    async rebuild(tx, build) {
-      requireOpen(build.projectId, build.appId);
-      return await builds.rebuild(tx, build);
-    },
+    receiveBuild: admitted((tx, build) => builds.receiveBuild(tx, build)),
+    receiveUpload: admitted((tx, build) => builds.receiveUpload(tx, build)),
+    receiveSettings: admitted((tx, settings) => builds.receiveSettings(tx, settings)),
+    rebuild: admitted((tx, build) => builds.rebuild(tx, build)),
     requestCancel: (tx, build) => builds.requestCancel(tx, build),
     endPushes: (tx, given) => builds.endPushes(tx, given),
   };

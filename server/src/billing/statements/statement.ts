@@ -1,7 +1,7 @@
 // Computes the statement of one month: usage, discounts, late corrections of earlier months, and the amount due. Pure. A
 // closed statement never changes: later changes become corrections in a later one.
 import type { Period } from "#billing/period.ts";
-import type { Drawn } from "#billing/coupons/settle.ts";
+import { drawnIn, type Drawn } from "#billing/coupons/settle.ts";
 import type { SourceKind } from "#billing/usage/metered-source.ts";
 
 /** Usage of one kind, of an app or, with an empty `appId`, of the project itself. Amounts are texts, because they are stored as JSON. Times in ms. */
@@ -92,11 +92,8 @@ function correctionsOf({ period: own, bases, drawn, said }: StatementParts): Sta
     const corrections = said.flatMap((statement) => statement.corrections).filter((one) => one.period === period);
     const saidUsage = BigInt(usageMicros) + sum(corrections.map((one) => one.usageMicros));
     const saidDiscount = BigInt(discountMicros) + sum(corrections.map((one) => one.discountMicros));
-    const isDiscount = drawn
-      .filter((one) => one.period === period)
-      .reduce((all, { amount }) => all + amount.micros, 0n);
     const usage = (bases.get(period) ?? 0n) - saidUsage;
-    const discount = isDiscount - saidDiscount;
+    const discount = drawnIn(drawn, period) - saidDiscount;
     if (usage === 0n && discount === 0n) return [];
     return [{ period, usageMicros: String(usage), discountMicros: String(discount) }];
   });

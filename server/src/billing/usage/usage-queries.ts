@@ -8,6 +8,7 @@ import type { Db } from "#store/database.ts";
 import type { AppliedRow } from "#billing/coupons/applied-store.ts";
 import { creditAtBegin, creditNow, type CreditOf } from "#billing/coupons/coupon-credit.ts";
 import { readAccountCurrency } from "#billing/coupons/coupon-store.ts";
+import { drawnIn } from "#billing/coupons/settle.ts";
 import { readLedger, type LedgerTransaction } from "#billing/ledger-store.ts";
 import { boundsOf, daysOf, periodOf, type Period } from "#billing/period.ts";
 import { readSnapshot, settledUsage } from "#billing/posting.ts";
@@ -53,9 +54,7 @@ export class UsageQueries {
       sums: await store.readUsage(tx, { projectId, ...daysOf(period) }),
       ...(await settledUsage(tx, projectId)),
     }));
-    const discountMicros = settlement.drawn
-      .filter((one) => one.period === period)
-      .reduce((all, { amount }) => all + amount.micros, 0n);
+    const discountMicros = drawnIn(settlement.drawn, period);
     const { fromMs, toMs } = boundsOf(period);
     const inForce = applied.filter(
       ({ appliedAtMs, expiresAtMs }) => appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),

@@ -232,7 +232,7 @@ export class GitSource implements Source {
     const folders = [fetch.gitDir, fetch.appDir];
     const measured = await whileMeasured({ folders, bytesMax, clock }, (tooLarge) => {
       const signal = AbortSignal.any([fetch.request.signal, tooLarge]);
-      return this.#git(fetch, args, { isRemote, signal, mayFail: true });
+      return this.#git(fetch, args, { isRemote, signal });
     });
     if (!measured.isTooLarge) return measured.result;
     throw new BuildFailed(
@@ -244,12 +244,7 @@ export class GitSource implements Source {
   async #git(
     fetch: Fetch,
     args: readonly string[],
-    options: {
-      isRemote?: boolean;
-      signal?: AbortSignal;
-      mayFail?: boolean;
-      onOutput?: (chunk: Buffer) => boolean;
-    } = {},
+    options: { isRemote?: boolean; signal?: AbortSignal; onOutput?: (chunk: Buffer) => boolean } = {},
   ): Promise<GitResult> {
     const { clock, git } = this.#options;
     const result = await git.run({
