@@ -1,6 +1,7 @@
 // Builds: read, request, cancel, repeat.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import type { BuildRow } from "#apps/app-store.ts";
 import { Fault } from "#lib/fault.ts";
@@ -51,21 +52,6 @@ function isEmpty(body: unknown): boolean {
   return body === undefined || body === null || JSON.stringify(body) === "{}";
 }
 
-function showBuild(build: BuildRow): z.infer<typeof answers.build> {
-  return {
-    id: build.id,
-    appId: shownAppId(build.app_id),
-    number: build.number,
-    cause: build.cause,
-    status: build.status,
-    reason: build.reason,
-    commit: build.commit_sha,
-    commitMessage: build.commit_message,
-    commitAuthor: build.commit_author,
-    branch: build.branch,
-    createdAt: build.created_at.toISOString(),
-    updatedAt: build.updated_at.toISOString(),
-    startedAt: build.started_at?.toISOString() ?? null,
-    endedAt: build.ended_at?.toISOString() ?? null,
-  };
+function showBuild(build: BuildRow): Sent<z.infer<typeof answers.build>> {
+  return { ...build, appId: shownAppId(build.appId) };
 }

@@ -1,5 +1,6 @@
 // Operators manage their own tokens and the keys that sign all tokens.
 import type { z } from "zod";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { operatorToken, signingKey } from "@slipway/contract/token-fields.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import type { TokenAccountRef, IssuedAccount } from "#accounts/token-use-cases.ts";
@@ -47,14 +48,8 @@ function showIssued({ account, token }: IssuedAccount): z.infer<typeof operatorT
   return { ...showAccount(account), token: token.reveal() };
 }
 
-function showKey(key: Awaited<ReturnType<SigningKeyUseCases["list"]>>[number]): z.infer<typeof signingKey> {
+function showKey(key: Awaited<ReturnType<SigningKeyUseCases["list"]>>[number]): Sent<z.infer<typeof signingKey>> {
   const { id, created_at, retired_at, withdrawn_at, validTokens } = key;
-  return {
-    id,
-    state: withdrawn_at !== null ? "withdrawn" : retired_at !== null ? "retired" : "current",
-    created_at: created_at.toISOString(),
-    retired_at: retired_at?.toISOString() ?? null,
-    withdrawn_at: withdrawn_at?.toISOString() ?? null,
-    valid_tokens: withdrawn_at === null ? validTokens : 0,
-  };
+  const state = withdrawn_at !== null ? "withdrawn" : retired_at !== null ? "retired" : "current";
+  return { id, state, created_at, retired_at, withdrawn_at, valid_tokens: withdrawn_at === null ? validTokens : 0 };
 }

@@ -196,8 +196,9 @@ export async function readBuilds(
 ) {
   let query = db
     .selectFrom("builds")
-    .select(["id", "project_id", "app_id", "number", "cause", "status", "reason", "commit_sha"])
-    .select(["branch", "commit_message", "commit_author", "created_at", "updated_at", "started_at", "ended_at"])
+    .select(["id", "app_id as appId", "number", "cause", "status", "reason", "commit_sha as commit"])
+    .select(["commit_message as commitMessage", "commit_author as commitAuthor", "branch"])
+    .select(["created_at as createdAt", "updated_at as updatedAt", "started_at as startedAt", "ended_at as endedAt"])
     .where("app_id", "=", given.appId)
     .where("project_id", "=", given.projectId);
   if (given.buildId !== undefined) query = query.where("id", "=", given.buildId);

@@ -135,19 +135,12 @@ export class AppLogs {
     options: { after: number; filter?: store.AppLineFilter; signal: AbortSignal },
   ): AsyncGenerator<readonly store.StoredAppLine[], void, undefined> {
     const { signal, filter = {} } = options;
-    const wake = new Wake();
-    const end = this.#parts.notifications.listen("app_logs", (payload) => {
-      if (payload === null || payload === appId) wake.nudge();
-    });
-    try {
-      for (let { after } = options; !signal.aborted;) {
-        const lines = await store.listNewAppLines(this.#parts.db, appId, { ...filter, after, limit: followPageMax });
-        yield lines;
-        after = lines.at(-1)?.id ?? after;
-        if (lines.length < followPageMax) await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
-      }
-    } finally {
-      end();
+    using wake = new Wake(this.#parts.notifications, appId, "app_logs");
+    for (let { after } = options; !signal.aborted;) {
+      const lines = await store.listNewAppLines(this.#parts.db, appId, { ...filter, after, limit: followPageMax });
+      yield lines;
+      after = lines.at(-1)?.id ?? after;
+      if (lines.length < followPageMax) await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
     }
   }
 }

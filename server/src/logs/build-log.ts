@@ -72,27 +72,16 @@ export class BuildLogs {
     options: { after: number; signal: AbortSignal },
   ): AsyncGenerator<readonly store.NumberedBuildLine[], void, undefined> {
     const { signal } = options;
-    const wake = new Wake();
-    const onChange = (payload: string | null): void => {
-      if (payload === null || payload === buildId) wake.nudge();
-    };
-    const endings = [
-      this.#parts.notifications.listen("build_logs", onChange),
-      this.#parts.notifications.listen("builds", onChange),
-    ];
-    try {
-      for (let after = options.after; !signal.aborted;) {
-        // Asked before the lines are read: a build that had ended by then gets no more.
-        const hasEnded = await store.hasBuildEnded(this.#parts.db, buildId);
-        const { lines, hasMore } = await this.page(buildId, { after, limit: followPageMax });
-        if (lines.length > 0) yield lines;
-        after = lines.at(-1)?.number ?? after;
-        if (hasMore) continue;
-        if (hasEnded) return;
-        await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
-      }
-    } finally {
-      for (const end of endings) end();
+    using wake = new Wake(this.#parts.notifications, buildId, "build_logs", "builds");
+    for (let { after } = options; !signal.aborted;) {
+      // Asked before the lines are read: a build that had ended by then gets no more.
+      const hasEnded = await store.hasBuildEnded(this.#parts.db, buildId);
+      const { lines, hasMore } = await this.page(buildId, { after, limit: followPageMax });
+      if (lines.length > 0) yield lines;
+      after = lines.at(-1)?.number ?? after;
+      if (hasMore) continue;
+      if (hasEnded) return;
+      await wake.wait(followPollMs, { clock: this.#parts.clock, signal });
     }
   }
 

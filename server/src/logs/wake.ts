@@ -1,19 +1,31 @@
-// Lets one reader sleep until a nudge or a timeout, whichever comes first. A nudge that arrives while the reader is busy is not
-// lost: the next wait ends at once.
+// Lets one reader sleep until a notification or a timeout, whichever comes first. A notification that arrives while the reader is
+// busy is not lost: the next wait ends at once.
 import type { Clock } from "#lib/clock.ts";
+import type { Notifications } from "#store/notify.ts";
 
-/** One sleeping reader. */
-export class Wake {
+type Listen = Notifications["listen"];
+
+/** One sleeping reader. It listens until it is disposed of. */
+export class Wake implements Disposable {
+  readonly #endings: readonly ReturnType<Listen>[];
   #isNudged = false;
   #sleeping: AbortController | undefined;
 
-  /** Wakes the reader. */
-  nudge(): void {
-    this.#isNudged = true;
-    this.#sleeping?.abort();
+  /** Notifications about `id` wake it, and those that tell that some were lost. */
+  constructor(notifications: Pick<Notifications, "listen">, id: string, ...channels: readonly Parameters<Listen>[0][]) {
+    const onChange = (payload: string | null): void => {
+      if (payload !== null && payload !== id) return;
+      this.#isNudged = true;
+      this.#sleeping?.abort();
+    };
+    this.#endings = channels.map((channel) => notifications.listen(channel, onChange));
   }
 
-  /** Resolves after a nudge, after `waitMs` or when `signal` is aborted. */
+  [Symbol.dispose](): void {
+    for (const end of this.#endings) end();
+  }
+
+  /** Resolves after a notification, after `waitMs` or when `signal` is aborted. */
   async wait(waitMs: number, options: { clock: Clock; signal: AbortSignal }): Promise<void> {
     if (!this.#isNudged && !options.signal.aborted) {
       this.#sleeping = new AbortController();
