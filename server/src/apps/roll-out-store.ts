@@ -8,20 +8,7 @@ import { lockApp } from "./app-store.ts";
 import { endRolledOut, makeLive, type ReleaseEnd } from "./release-store.ts";
 
 /** A roll-out that has not ended. */
-export type CurrentRollOut = {
-  readonly appId: AppId;
-  readonly projectId: ProjectId;
-  readonly name: string;
-  readonly releaseId: ReleaseId;
-  /** Of the release. */
-  readonly number: number;
-  readonly state: "running" | "paused";
-  readonly durationSeconds: number;
-  readonly share: number;
-  readonly stepEndsAt: Date | null;
-  readonly stepLeftMs: number | null;
-  readonly isStopped: boolean;
-};
+export type CurrentRollOut = NonNullable<Awaited<ReturnType<typeof lockRollOut>>>;
 
 /** The latest roll-out of an app, with the numbers of its releases. */
 export type RollOutRow = NonNullable<Awaited<ReturnType<typeof readRollOut>>>;
@@ -75,31 +62,21 @@ export async function beginRelease(
 export async function lockRollOut(
   tx: Tx,
   { appId, projectId }: { readonly appId: AppId; readonly projectId?: ProjectId },
-): Promise<CurrentRollOut | null | undefined> {
+) {
   const app = await lockApp(tx, appId);
   if (app === undefined || app.deleting_at !== null) return undefined;
   if (projectId !== undefined && app.project_id !== projectId) return undefined;
   const row = await tx
     .selectFrom("roll_outs")
     .innerJoin("releases", "releases.id", "roll_outs.release_id")
-    .selectAll("roll_outs")
-    .select("releases.number")
+    .select(["release_id as releaseId", "releases.number", "roll_outs.state", "duration_seconds as durationSeconds"])
+    .select(["share", "step_ends_at as stepEndsAt", "step_left_ms as stepLeftMs"])
     .where("roll_outs.app_id", "=", appId)
     .where("roll_outs.ended_at", "is", null)
     .executeTakeFirst();
   if (row === undefined || (row.state !== "running" && row.state !== "paused")) return null;
-  return {
-    ...{
-      appId,
-      projectId: app.project_id,
-      name: app.name,
-      releaseId: row.release_id,
-      number: row.number,
-      state: row.state,
-    },
-    ...{ durationSeconds: row.duration_seconds, share: row.share, isStopped: app.stopped_at !== null },
-    ...{ stepEndsAt: row.step_ends_at, stepLeftMs: row.step_left_ms },
-  };
+  const { project_id, name, stopped_at: stoppedAt } = app;
+  return { ...row, state: row.state, appId, projectId: project_id, name, isStopped: stoppedAt !== null };
 }
 
 /** Changes the roll-out under way. The caller holds the lock. */

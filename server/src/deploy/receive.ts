@@ -95,15 +95,7 @@ export async function receiveSettings(
  */
 export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }): Promise<ReceivedBuild> {
   await lockAppForChange(tx, given);
-  const earlier = await tx
-    .selectFrom("builds")
-    .select(["request", "config_toml", "settings", "commit_sha", "commit_message", "commit_author", "branch"])
-    .select("upload_id")
-    .where("id", "=", given.buildId)
-    .where("app_id", "=", given.appId)
-    .where("project_id", "=", given.projectId)
-    .executeTakeFirst();
-  if (earlier === undefined) throw new Fault("not_found", `There is no build ${given.buildId} of this app.`);
+  const earlier = await lockBuild(tx, given);
   if (earlier.upload_id !== null && !(await isUploadKept(tx, earlier.upload_id))) {
     throw new Fault(
       "conflict",
@@ -124,15 +116,7 @@ export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }):
  * second. Throws `Fault("not_found")`, or `Fault("conflict")` for a build that has ended. Locks the build's row.
  */
 export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly status: BuildState }> {
-  const build = await tx
-    .selectFrom("builds")
-    .select("status")
-    .where("id", "=", given.buildId)
-    .where("app_id", "=", given.appId)
-    .where("project_id", "=", given.projectId)
-    .forUpdate()
-    .executeTakeFirst();
-  if (build === undefined) throw new Fault("not_found", `There is no build ${given.buildId} of this app.`);
+  const build = await lockBuild(tx, given);
   if (isEnd(build.status)) {
     throw new Fault(
       "conflict",
@@ -140,6 +124,14 @@ export async function requestCancel(tx: Tx, given: BuildRef): Promise<{ readonly
     );
   }
   return { status: (await askToEnd(tx, given.buildId, null)) ? "cancelled" : build.status };
+}
+
+/** Throws `Fault("not_found")`. */
+async function lockBuild(tx: Tx, { projectId, appId, buildId }: BuildRef) {
+  const ofApp = tx.selectFrom("builds").selectAll().where("app_id", "=", appId).where("project_id", "=", projectId);
+  const build = await ofApp.where("id", "=", buildId).forUpdate().executeTakeFirst();
+  if (build === undefined) throw new Fault("not_found", `There is no build ${buildId} of this app.`);
+  return build;
 }
 
 /** Ends a pending build at once, and returns true; asks the worker of another one. The caller holds the lock on its row. */

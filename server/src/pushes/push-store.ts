@@ -2,10 +2,10 @@
 // commits of branches, and on the statuses of commits.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import type { BuildState, GitHostKind, GitVerdict } from "@slipway/contract/words.ts";
+import type { GitVerdict } from "@slipway/contract/words.ts";
 import { requestedSource } from "#apps/settings.ts";
 import { checkFolder } from "#deploy/sources/git-url.ts";
-import type { AppId, BuildId, GitDeliveryId, ProjectId } from "#lib/ids.ts";
+import type { AppId, BuildId, GitDeliveryId } from "#lib/ids.ts";
 import { must } from "#lib/assert.ts";
 import { putRows, readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
@@ -215,36 +215,28 @@ export async function putHead(tx: Tx, head: HeadRow): Promise<void> {
 }
 
 /** A build of a push, and what its host knows. */
-export type UnreportedBuild = {
-  readonly id: GitDeliveryId;
-  readonly host: GitHostKind | null;
-  readonly reported: StatusState | null;
-  readonly reportTries: number;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly appName: string;
-  readonly buildId: BuildId;
-  readonly number: number;
-  readonly status: BuildState;
-  readonly reason: string | null;
-  readonly commit: string;
-  readonly gitRepo: string;
-};
+export type UnreportedBuild = Awaited<ReturnType<typeof unreportedBuilds>>[number];
 
 /** Builds whose state is to be told now, the longest due first. No locks: only one platform works on a database. */
-export async function unreportedBuilds(db: Db, limit: number): Promise<UnreportedBuild[]> {
-  return await readRows<UnreportedBuild>(db)`
-    select delivery.id, delivery.host, delivery.reported, delivery.report_tries as "reportTries",
-           build.project_id as "projectId", build.app_id as "appId", app.name as "appName", build.id as "buildId",
-           build.number, build.status, build.reason, build.commit_sha as commit, build.request ->> 'gitRepo' as "gitRepo"
-      from git_deliveries delivery
-      join builds build on build.id = delivery.build_id
-      join apps app on app.id = build.app_id
-     where delivery.report_at <= clock_timestamp()
-       and delivery.reported is distinct from
-           case when build.ended_at is null then 'pending' when build.status in ('success', 'cancelled') then build.status
-                else 'failure' end
-     order by delivery.report_at limit ${limit}`;
+export async function unreportedBuilds(db: Db, limit: number) {
+  const isDue = sql<boolean>`
+    delivery.report_at <= clock_timestamp()
+    and delivery.reported is distinct from
+        case when build.ended_at is null then 'pending' when build.status in ('success', 'cancelled') then build.status
+             else 'failure' end`;
+  return await db
+    .selectFrom("git_deliveries as delivery")
+    .innerJoin("builds as build", "build.id", "delivery.build_id")
+    .innerJoin("apps as app", "app.id", "build.app_id")
+    .select(["delivery.id", "delivery.host", "delivery.reported", "delivery.report_tries as reportTries"])
+    .select(["build.project_id as projectId", "build.app_id as appId", "app.name as appName", "build.id as buildId"])
+    .select(["build.number", "build.status", "build.reason"])
+    // A build of a push has them.
+    .select([sql<string>`build.commit_sha`.as("commit"), sql<string>`build.request ->> 'gitRepo'`.as("gitRepo")])
+    .where(isDue)
+    .orderBy("delivery.report_at")
+    .limit(limit)
+    .execute();
 }
 
 /** Notes what the host was told, or why not; after the last one there is nothing more to tell. */
