@@ -3,11 +3,11 @@
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { sql, type RawBuilder } from "kysely";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
-import type { BuildCause, BuildState } from "@slipway/contract/words.ts";
+import type { BuildState } from "@slipway/contract/words.ts";
 import type { Artifact } from "#drivers/driver.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { BuildId } from "#lib/ids.ts";
 import { addBuildLines } from "#logs/build-log-store.ts";
-import { readRow, type Db, type Tx } from "#store/database.ts";
+import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { lastLines } from "./build-ending.ts";
@@ -17,30 +17,7 @@ import type { FetchedSource } from "./source.ts";
 import { uploadHours } from "./upload-store.ts";
 
 /** What a worker needs to know about a build. */
-export type BuildRecord = {
-  readonly buildId: BuildId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly appName: string;
-  readonly number: number;
-  readonly cause: BuildCause;
-  readonly request: Readonly<Record<string, unknown>>;
-  readonly configToml: string | null;
-  /** Known from an earlier attempt or, for a rebuild, from the earlier build. */
-  readonly commit: string | null;
-  /** The one asked for; null: the app's own. */
-  readonly branch: string | null;
-  /** The branch of the live release if nobody has set it; null: none, or somebody has. */
-  readonly usualBranch: string | null;
-  /** In stored form. */
-  readonly settings: unknown;
-  /** The app has credentials for registries. */
-  readonly hasDockerAuth: boolean;
-  /** Its files; null: those of the repository. */
-  readonly uploadId: string | null;
-  /** It builds nothing: its release has the artifact that takes the calls. */
-  readonly keepsArtifact: boolean;
-};
+export type BuildRecord = NonNullable<Awaited<ReturnType<typeof readBuild>>>;
 
 /** The builds that a platform works on, and the maximum for one project while other projects have builds. */
 export type ProjectShare = {
@@ -72,16 +49,28 @@ export function claimable({ running, runningMax, working, workingMax }: ProjectS
 }
 
 /** Reads a build; undefined when it does not exist. */
-export async function readBuild(db: Db, buildId: BuildId): Promise<BuildRecord | undefined> {
-  return await readRow<BuildRecord>(db)`
-    select b.id as "buildId", b.project_id as "projectId", b.app_id as "appId", app.name as "appName", b.number, b.cause,
-           b.request, b.config_toml as "configToml", b.commit_sha as commit, b.branch, b.settings,
-           app.docker_auth_sealed is not null as "hasDockerAuth", b.keeps_artifact as "keepsArtifact",
-           b.upload_id as "uploadId", live.settings ->> 'gitBranch' as "usualBranch"
-      from builds b
-      join apps app on app.id = b.app_id
-      left join releases live on live.id = app.live_release_id and live.origins ->> 'gitBranch' = 'default'
-     where b.id = ${buildId}`;
+export async function readBuild(db: Db, buildId: BuildId) {
+  return await db
+    .selectFrom("builds as b")
+    .innerJoin("apps as app", "app.id", "b.app_id")
+    .leftJoin("releases as live", (join) =>
+      join.onRef("live.id", "=", "app.live_release_id").on(sql`live.origins ->> 'gitBranch'`, "=", "default"),
+    )
+    .select(["b.id as buildId", "b.project_id as projectId", "b.app_id as appId", "app.name as appName", "b.number"])
+    .select(["b.cause", "b.config_toml as configToml"])
+    .select(sql<Readonly<Record<string, unknown>>>`b.request`.as("request"))
+    // The commit of an earlier attempt or, for a rebuild, of the earlier build. The branch asked for; null: the app's own.
+    .select(["b.commit_sha as commit", "b.branch"])
+    // The branch of the live release if nobody has set it; null: none, or somebody has.
+    .select(sql<string | null>`live.settings ->> 'gitBranch'`.as("usualBranch"))
+    // In stored form.
+    .select("b.settings")
+    // The app has credentials for registries.
+    .select(sql<boolean>`app.docker_auth_sealed is not null`.as("hasDockerAuth"))
+    // Its files; null: those of the repository. `keepsArtifact`: its release has the artifact that takes the calls.
+    .select(["b.upload_id as uploadId", "b.keeps_artifact as keepsArtifact"])
+    .where("b.id", "=", buildId)
+    .executeTakeFirst();
 }
 
 /**

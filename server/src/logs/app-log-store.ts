@@ -1,9 +1,8 @@
 // Queries for the lines that apps print.
-import { sql, type Selectable } from "kysely";
+import { sql } from "kysely";
 import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
 import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
-import type { Tables } from "#store/tables.ts";
 
 /** One line as it arrives. `at`: milliseconds since the epoch. */
 export type AppLine = {
@@ -129,7 +128,11 @@ export async function deleteOldAppLines(
 
 function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {
   const { container, afterDate, beforeDate, search, stream, runId } = filter;
-  let query = db.selectFrom("app_logs").selectAll().where("app_id", "=", appId);
+  let query = db
+    .selectFrom("app_logs")
+    .select(["id", "project_id as projectId", "app_id as appId", "replica_id as replicaId", "run_id as runId"])
+    .select(["at", "stream", "line as text"])
+    .where("app_id", "=", appId);
   if (container) query = query.where("replica_id", "=", container);
   if (runId) query = query.where(sql<boolean>`(run_id = ${runId} or ended_run_ids @> array[${runId}]::uuid[])`);
   if (stream) query = query.where("stream", "=", stream);
@@ -139,18 +142,11 @@ function selectLines(db: Db, appId: AppId, filter: AppLineFilter) {
   return query;
 }
 
-function toLine(row: Selectable<Tables["app_logs"]>): StoredAppLine {
-  return {
-    id: row.id,
-    projectId: row.project_id,
-    appId: row.app_id,
-    replicaId: row.replica_id,
-    runId: row.run_id,
-    at: row.at.getTime(),
-    stream: row.stream,
-    text: row.line,
-  };
+function toLine({ at, ...line }: LineRow): StoredAppLine {
+  return { ...line, at: at.getTime() };
 }
+
+type LineRow = Awaited<ReturnType<ReturnType<typeof selectLines>["execute"]>>[number];
 
 /** Apps by id, after the given one, for retention that works app by app. No locks. */
 export async function appsAfter(

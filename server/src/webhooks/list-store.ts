@@ -5,32 +5,13 @@ import type { oneWebhookDelivery } from "@slipway/contract/answers.ts";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
-import { changeOne, readRow, readRows, type Db, type Tx } from "#store/database.ts";
-import type { NewDelivery } from "./delivery.ts";
+import { changeOne, readRows, type Db, type Tx } from "#store/database.ts";
 
-const deliveryColumns = sql`
-  id, number, app_id as "appId", run_id as "runId", endpoint_id as "endpointId", url, status_code as "statusCode",
-  content_type as "contentType", body_bytes as "bodyBytes", body is not null as "hasBody", state, reason, attempts,
-  created_at as "createdAt", due_at as "dueAt", ended_at as "endedAt",
-  exists (select from webhook_endpoints where id = endpoint_id and paused_at is not null) as "isPaused"`;
-
-export type DeliveryRow = Omit<NewDelivery, "projectId" | "secret" | "body"> & {
-  readonly id: DeliveryId;
-  readonly number: number;
-  readonly endpointId: EndpointId;
-  readonly hasBody: boolean;
-  readonly state: DeliveryState;
-  readonly reason: string | null;
-  readonly attempts: number;
-  readonly createdAt: Date;
-  readonly dueAt: Date;
-  readonly endedAt: Date | null;
-  readonly isPaused: boolean;
-};
+export type DeliveryRow = Awaited<ReturnType<typeof listDeliveryRows>>[number];
 
 export type DeliveryFilter = {
   readonly projectId: ProjectId;
-  readonly state?: DeliveryRow["state"] | undefined;
+  readonly state?: DeliveryState | undefined;
   readonly endpointId?: EndpointId | undefined;
   readonly runId?: RunId | undefined;
   /** A cursor: the number of the last row on the previous page; selects older ones. */
@@ -39,22 +20,29 @@ export type DeliveryFilter = {
 };
 
 /** Newest first by number. No locks. */
-export async function listDeliveryRows(db: Db, filter: DeliveryFilter): Promise<DeliveryRow[]> {
-  const { projectId, state, endpointId, runId, before, limit } = filter;
-  return await readRows<DeliveryRow>(db)`
-    select ${deliveryColumns} from webhook_deliveries
-     where project_id = ${projectId}
-           ${when(state, (value) => sql`and state = ${value}`)}
-           ${when(endpointId, (value) => sql`and endpoint_id = ${value}`)}
-           ${when(runId, (value) => sql`and run_id = ${value}`)}
-           ${when(before, (value) => sql`and number < ${value}`)}
-     order by number desc limit ${limit}`;
+export async function listDeliveryRows(db: Db, { projectId, state, endpointId, runId, before, limit }: DeliveryFilter) {
+  let rows = deliveriesOf(db, projectId);
+  if (state !== undefined) rows = rows.where("state", "=", state);
+  if (endpointId !== undefined) rows = rows.where("endpoint_id", "=", endpointId);
+  if (runId !== undefined) rows = rows.where("run_id", "=", runId);
+  if (before !== undefined) rows = rows.where("number", "<", before);
+  return await rows.orderBy("number", "desc").limit(limit).execute();
 }
 
 /** A delivery of the project, or undefined. No locks. */
 export async function readDeliveryRow(db: Db, projectId: ProjectId, id: DeliveryId): Promise<DeliveryRow | undefined> {
-  return await readRow<DeliveryRow>(db)`
-    select ${deliveryColumns} from webhook_deliveries where id = ${id} and project_id = ${projectId}`;
+  return await deliveriesOf(db, projectId).where("id", "=", id).executeTakeFirst();
+}
+
+function deliveriesOf(db: Db, projectId: ProjectId) {
+  const isPaused = sql<boolean>`exists (select from webhook_endpoints where id = endpoint_id and paused_at is not null)`;
+  return db
+    .selectFrom("webhook_deliveries")
+    .select(["id", "number", "app_id as appId", "run_id as runId", "endpoint_id as endpointId", "url"])
+    .select(["status_code as statusCode", "content_type as contentType", "body_bytes as bodyBytes", "state", "reason"])
+    .select(["attempts", "created_at as createdAt", "due_at as dueAt", "ended_at as endedAt"])
+    .select([sql<boolean>`body is not null`.as("hasBody"), isPaused.as("isPaused")])
+    .where("project_id", "=", projectId);
 }
 
 export type AttemptItem = Sent<z.infer<typeof oneWebhookDelivery>["attempts"][number]>;
@@ -103,34 +91,10 @@ export async function replayRows(tx: Tx, filter: ReplayFilter): Promise<Endpoint
   return rows.map((row) => row.endpointId);
 }
 
-export type EndpointRow = {
-  readonly id: EndpointId;
-  readonly projectId: ProjectId;
-  /** Without query. */
-  readonly url: string;
-  readonly createdAt: Date;
-  /** Like `createdAt`, in microseconds since the epoch, which a Date cannot represent. */
-  readonly createdMicros: number;
-  readonly lastSuccessAt: Date | null;
-  readonly lastFailureAt: Date | null;
-  readonly lastFailure: string | null;
-  readonly failingSince: Date | null;
-  readonly pausedAt: Date | null;
-  /** Waiting deliveries, counted up to `waitingCountMax`. */
-  readonly waiting: number;
-};
+export type EndpointRow = Awaited<ReturnType<typeof listEndpointRows>>[number];
 
 /** The upper bound for counting an endpoint's waiting deliveries. */
 const waitingCountMax = 10_000;
-
-const endpointColumns = sql`
-  endpoint.id, endpoint.project_id as "projectId", endpoint.url, endpoint.created_at as "createdAt",
-  (extract(epoch from endpoint.created_at) * 1000000)::bigint as "createdMicros",
-  endpoint.last_success_at as "lastSuccessAt", endpoint.last_failure_at as "lastFailureAt",
-  endpoint.last_failure as "lastFailure", endpoint.failing_since as "failingSince", endpoint.paused_at as "pausedAt",
-  (select count(*) from (select from webhook_deliveries
-     where endpoint_id = endpoint.id and state = 'pending' and lease_holder is null
-     limit ${waitingCountMax}) as counted) as waiting`;
 
 export type EndpointCursor = { readonly createdMicros: number; readonly id: EndpointId };
 
@@ -138,20 +102,33 @@ export type EndpointCursor = { readonly createdMicros: number; readonly id: Endp
 export async function listEndpointRows(
   db: Db,
   { projectId, before, limit }: { projectId: ProjectId; before: EndpointCursor | undefined; limit: number },
-): Promise<EndpointRow[]> {
-  const isOlder = ({ createdMicros, id }: EndpointCursor): RawBuilder<unknown> =>
-    sql`and (created_at, id) < (timestamptz 'epoch' + ${createdMicros} * interval '1 microsecond', ${id}::uuid)`;
-  return await readRows<EndpointRow>(db)`
-    select ${endpointColumns} from webhook_endpoints as endpoint
-     where project_id = ${projectId} ${when(before, isOlder)}
-     order by created_at desc, id desc limit ${limit}`;
+) {
+  let rows = endpointsOf(db, projectId);
+  if (before !== undefined) {
+    const at = sql`timestamptz 'epoch' + ${before.createdMicros} * interval '1 microsecond'`;
+    rows = rows.where(sql<boolean>`(created_at, id) < (${at}, ${before.id}::uuid)`);
+  }
+  return await rows.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit).execute();
 }
 
 /** An endpoint of the project, or undefined. No locks. */
 export async function readEndpointRow(db: Db, projectId: ProjectId, id: EndpointId): Promise<EndpointRow | undefined> {
-  return await readRow<EndpointRow>(db)`
-    select ${endpointColumns} from webhook_endpoints as endpoint
-     where id = ${id} and project_id = ${projectId}`;
+  return await endpointsOf(db, projectId).where("id", "=", id).executeTakeFirst();
+}
+
+/** `url` is without a query. `createdMicros`: since the epoch, which a Date cannot say. `waiting`: up to `waitingCountMax`. */
+function endpointsOf(db: Db, projectId: ProjectId) {
+  const waiting = sql<number>`(
+    select count(*) from (select from webhook_deliveries
+       where endpoint_id = endpoint.id and state = 'pending' and lease_holder is null
+       limit ${waitingCountMax}) as counted)`;
+  return db
+    .selectFrom("webhook_endpoints as endpoint")
+    .select(["id", "project_id as projectId", "url", "created_at as createdAt", "last_success_at as lastSuccessAt"])
+    .select(["last_failure_at as lastFailureAt", "last_failure as lastFailure", "failing_since as failingSince"])
+    .select(["paused_at as pausedAt", waiting.as("waiting")])
+    .select(sql<number>`(extract(epoch from created_at) * 1000000)::bigint`.as("createdMicros"))
+    .where("project_id", "=", projectId);
 }
 
 /** False when it is already paused or does not exist. */
