@@ -1,10 +1,9 @@
 // Rows of the ledger, which is append-only.
-import { sql, type Insertable } from "kysely";
+import { sql, type Insertable, type Selectable } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
 import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { Account, LedgerEntry } from "./entry.ts";
-import type { Period } from "./period.ts";
 
 /** Inserts a transaction; false when its reference exists. Waits for an uncommitted one with the same reference. */
 export async function insertTransaction(tx: Tx, row: Insertable<Tables["ledger_transactions"]>): Promise<boolean> {
@@ -25,26 +24,18 @@ export async function insertEntries(tx: Tx, transactionId: string, entries: read
 }
 
 /** A transaction with its entries, whose sum is zero. */
-export type LedgerTransaction = {
-  readonly id: string;
-  readonly number: number;
-  readonly kind: Tables["ledger_transactions"]["kind"];
-  readonly period: Period | null;
-  readonly currency: string;
+export type LedgerTransaction = TransactionOf<bigint>;
+
+/** In JSON, amounts are texts: it has no large numbers. */
+type TransactionOf<Micros> = Pick<
+  Selectable<Tables["ledger_transactions"]>,
+  "id" | "number" | "kind" | "period" | "currency"
+> & {
   readonly createdAt: Date;
   readonly entries: readonly {
     readonly account: Account;
     readonly couponCode: string | null;
-    readonly micros: bigint;
-  }[];
-};
-
-/** Amounts are text in JSON, which has no large numbers. */
-type Row = Omit<LedgerTransaction, "entries"> & {
-  readonly entries: readonly {
-    readonly account: Account;
-    readonly couponCode: string | null;
-    readonly micros: string;
+    readonly micros: Micros;
   }[];
 };
 
@@ -54,7 +45,7 @@ export async function readLedger(
   given: { readonly projectId: ProjectId; readonly before: number | null; readonly limit: number },
 ): Promise<LedgerTransaction[]> {
   const before = given.before === null ? sql`true` : sql`number < ${given.before}`;
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<TransactionOf<string>>`
     select t.id, t.number, t.kind, t.period, t.currency, t.created_at as "createdAt", e.entries
       from (select * from ledger_transactions where project_id = ${given.projectId} and ${before}
              order by number desc limit ${given.limit}) t
