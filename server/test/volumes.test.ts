@@ -2,6 +2,7 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import {
   existsSync,
   mkdirSync,
@@ -12,15 +13,20 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { connect } from "node:net";
+import { open } from "node:fs/promises";
+import { createServer, type ServerResponse } from "node:http";
+import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { begunVolumeUpload, fileList, partBytes, volumeList } from "@slipway/contract/volume-routes.ts";
+import { sendBytes } from "#api/file-answer.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { removeOld } from "#lib/retention.ts";
 import { oldVolumeRows, readKept } from "#volumes/volume-store.ts";
 import { startManagementApi, type ApiAnswer, type Json } from "#test/support/management-api.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
 import { until } from "#test/support/until.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
 
 type Begun = ReturnType<typeof begunVolumeUpload.parse>;
 
@@ -234,6 +240,34 @@ test("a download of a file that becomes shorter breaks off, and never looks whol
   await assert.rejects(async () => {
     while (!(await reader.read()).done);
   });
+});
+
+test("a client that takes nothing of a file for a while is disconnected, and the file closed", async (t) => {
+  const path = join(temporaryFolder(t, "slow"), "f");
+  writeFileSync(path, "");
+  truncateSync(path, 50_000_000);
+  const handle = await open(path);
+  t.after(() => handle.close());
+  const clock = new VirtualClock();
+  const server = createServer().listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const served = new Promise<{ response: ServerResponse; isEnded: Promise<void> }>((resolve) => {
+    server.on("request", (_request, response) => {
+      const range = { first: 0, last: 49_999_999 };
+      resolve({ response, isEnded: sendBytes(response, handle, { ...range, clock, stopping: t.signal }) });
+    });
+  });
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1").pause();
+  t.after(() => client.destroy());
+  client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  const { response, isEnded } = await served;
+  await until("nothing is taken any more", () => response.writableNeedDrain);
+  await clock.advance(20_000);
+  assert.equal(response.destroyed, false);
+  await clock.advance(40_000);
+  await isEnded;
+  assert.equal(response.destroyed, true);
 });
 
 test("files are removed, folders only with a slash at the end", async (t) => {

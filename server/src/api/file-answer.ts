@@ -2,11 +2,12 @@
 // ends without its last bytes, so that no client mistakes it for the whole.
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import { addAbortSignal, Readable } from "node:stream";
+import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import type { ApiCall } from "./call.ts";
 import { takenOver } from "./event-stream.ts";
 import type { HandlerParts } from "./parts.ts";
+import { limitTaking } from "./slow-clients.ts";
 
 type SentFile = { readonly name: string; readonly handle: FileHandle; readonly stats: Stats };
 
@@ -19,7 +20,7 @@ const chunkBytes = 262_144;
 export async function sendFile(
   { request, reply }: ApiCall,
   { name, handle, stats }: SentFile,
-  { stopping }: Pick<HandlerParts, "stopping">,
+  parts: Pick<HandlerParts, "clock" | "stopping">,
 ): Promise<undefined> {
   try {
     const { size } = stats;
@@ -42,12 +43,31 @@ export async function sendFile(
     const response = takenOver(reply);
     response.writeHead(wanted === null ? 200 : 206);
     if (request.method === "HEAD") return void response.end();
-    const bytes = addAbortSignal(stopping, Readable.from(bytesOf(handle, { first, last }), { objectMode: false }));
-    // Broken off: the client is gone, the file is shorter now, or the platform stops.
-    await pipeline(bytes, response).catch(() => response.destroy());
+    await sendBytes(response, handle, { ...{ first, last }, ...parts });
   } finally {
     await handle.close();
   }
+}
+
+/**
+ * Sends bytes of a file after the head. Resolves when they are sent or broken off: the client is gone or takes them too slowly, the
+ * file is shorter now, or the platform stops. Never rejects.
+ */
+export async function sendBytes(
+  response: ServerResponse,
+  file: FileHandle,
+  { clock, stopping: signal, ...range }: ByteRange & Pick<HandlerParts, "clock" | "stopping">,
+): Promise<void> {
+  let cancel = (): void => undefined;
+  const limited = async function* (): AsyncGenerator<Buffer> {
+    for await (const bytes of bytesOf(file, range)) {
+      cancel();
+      cancel = limitTaking(response, bytes.length, clock);
+      yield bytes;
+    }
+  };
+  await pipeline(limited, response, { signal }).catch(() => response.destroy());
+  cancel();
 }
 
 /** Null: all of it. "none": nothing of it. A client that asks for several ranges gets all. */

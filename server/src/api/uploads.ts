@@ -1,7 +1,6 @@
 // Deployments by upload, and the address that takes their files.
 import type { z } from "zod";
 import type { startedUpload, uploadState } from "@slipway/contract/upload-routes.ts";
-import { pipeline } from "node:stream/promises";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { UploadProgress } from "#deploy/uploads.ts";
@@ -9,15 +8,13 @@ import { requirePermission } from "./access.ts";
 import { showCreated } from "./apps.ts";
 import { buildOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { takenOver } from "./event-stream.ts";
+import { sendBytes } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
 import { projectGate } from "./project-gate.ts";
 import { uploadUrl } from "./urls.ts";
 
 /** Each is an open file and a connection for as long as its client takes. */
 const downloads = { max: 20, projectMax: 4, projectWaitingMax: 20, what: "downloads" };
-/** The time limit for taking a zip: this long, plus a millisecond per so many bytes (128 kbit/s). */
-const slowestMs = 30_000;
-const slowestBytesPerMs = 16;
 
 /** Route handlers for deployments by upload. */
 export function uploadHandlers(parts: HandlerParts) {
@@ -55,23 +52,18 @@ export function uploadHandlers(parts: HandlerParts) {
 }
 
 /** Resolves when the client has the zip or is gone. */
-async function download(call: ApiCall, { uploads, clock, stopping }: HandlerParts): Promise<undefined> {
+async function download(call: ApiCall, parts: HandlerParts): Promise<undefined> {
   const build = buildOf(call);
-  const { file, bytes } = await uploads.filesOf(build, call.by);
+  const { file, bytes } = await parts.uploads.filesOf(build, call.by);
   const { request, reply } = call;
-  const slow = new AbortController();
-  const cancel = clock.after(slowestMs + bytes / slowestBytesPerMs, () => slow.abort());
   try {
     void reply.header("content-type", "application/zip").header("content-length", bytes);
     void reply.header("content-disposition", `attachment; filename="${build.buildId}.zip"`);
     const response = takenOver(reply);
     response.writeHead(200);
     if (request.method === "HEAD") response.end();
-    else await pipeline(file.createReadStream(), response, { signal: AbortSignal.any([slow.signal, stopping]) });
-  } catch {
-    // The head is sent: a body that is too short says that it broke off.
+    else await sendBytes(response, file, { first: 0, last: bytes - 1, ...parts });
   } finally {
-    cancel();
     await file.close();
   }
   return undefined;
