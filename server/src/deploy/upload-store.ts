@@ -71,9 +71,17 @@ export async function completeUpload(db: Db, given: { readonly id: string; reado
   });
 }
 
-/** The newest files of an app; undefined when there are none. */
-export async function latestUpload(db: Db, appId: AppId): Promise<string | undefined> {
-  const row = await db
+/** Those of a project whose files are not complete, or whose builds have not ended. No locks. */
+export async function waitingUploads(db: Db, projectId: ProjectId): Promise<readonly string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from uploads where project_id = ${projectId} and removed_at is null and (completed_at is null or exists
+      (select from builds where builds.upload_id = uploads.id and builds.ended_at is null))`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** The newest files of an app, which are kept until the transaction ends; undefined when there are none. Locks their row. */
+export async function latestUpload(tx: Tx, appId: AppId): Promise<string | undefined> {
+  const row = await tx
     .selectFrom("uploads")
     .select("id")
     .where("app_id", "=", appId)
@@ -81,11 +89,12 @@ export async function latestUpload(db: Db, appId: AppId): Promise<string | undef
     .where("removed_at", "is", null)
     .orderBy("created_at", "desc")
     .limit(1)
+    .forShare()
     .executeTakeFirst();
   return row?.id;
 }
 
-/** True when the files of the upload are kept. */
+/** True when the files of the upload are kept, at least until the transaction ends. Locks its row. */
 export async function isUploadKept(tx: Tx, id: string): Promise<boolean> {
   const row = await tx.selectFrom("uploads").select("removed_at").where("id", "=", id).forShare().executeTakeFirst();
   return row !== undefined && row.removed_at === null;
@@ -93,18 +102,26 @@ export async function isUploadKept(tx: Tx, id: string): Promise<boolean> {
 
 /**
  * Gives up all but the newest complete one of each app, those of unfinished builds, and those of releases whose artifacts are
- * kept. Returns the uploads whose files are kept.
+ * kept. Returns the uploads whose files are kept. Locks the rows of those given up: whoever adds a build of one has locked it before.
  */
 export async function giveUpUploads(db: Db): Promise<readonly string[]> {
-  await sql`
-    update uploads set removed_at = clock_timestamp()
-     where removed_at is null
-       and not exists (select from builds left join releases on releases.build_id = builds.id
-                        where builds.upload_id = uploads.id and (builds.ended_at is null or releases.collected_at is null
-                              and releases.id is not null))
-       and (completed_at is null or exists (select from apps where apps.id = app_id and deleting_at is not null)
-            or exists (select from uploads newer where newer.app_id = uploads.app_id and newer.completed_at is not null
-                          and newer.removed_at is null and newer.created_at > uploads.created_at))`.execute(db);
+  await db.transaction().execute(async (tx) => {
+    const { rows } = await sql<{ id: string }>`select id from uploads where ${isUnused} order by id for update`.execute(
+      tx,
+    );
+    const ids = rows.map(({ id }) => id);
+    // Looks again: builds may have been added until the rows were locked.
+    await sql`update uploads set removed_at = clock_timestamp() where id = any(${ids}) and ${isUnused}`.execute(tx);
+  });
   const rows = await db.selectFrom("uploads").select("id").where("removed_at", "is", null).execute();
   return rows.map(({ id }) => id);
 }
+
+const isUnused = sql`
+  removed_at is null
+  and not exists (select from builds left join releases on releases.build_id = builds.id
+                   where builds.upload_id = uploads.id and (builds.ended_at is null or releases.collected_at is null
+                         and releases.id is not null))
+  and (completed_at is null or exists (select from apps where apps.id = app_id and deleting_at is not null)
+       or exists (select from uploads newer where newer.app_id = uploads.app_id and newer.completed_at is not null
+                     and newer.removed_at is null and newer.created_at > uploads.created_at))`;

@@ -14,7 +14,14 @@ import { shownAppId } from "#lib/ids.ts";
 import { Latest } from "#lib/latest.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { zipOfTar, type PackedFiles } from "./tar-files.ts";
-import { completeUpload, findUpload, findUploadOf, uploadHours, type UploadRow } from "./upload-store.ts";
+import {
+  completeUpload,
+  findUpload,
+  findUploadOf,
+  uploadHours,
+  waitingUploads,
+  type UploadRow,
+} from "./upload-store.ts";
 
 export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly uploadsDir: string;
@@ -57,6 +64,10 @@ export type ArrivingTar = {
 
 type Part = { readonly from: number; readonly length: number | null; readonly size: number | null };
 
+/** Of a project together, in times of the largest one: uploads that are not complete, or whose builds have not ended. */
+const waitingMax = 4;
+/** The others are counted again after so many bytes. */
+const countEveryBytes = 67_108_864;
 const atOnceMax = 64;
 const waitMs = 10_000;
 const rangeForm = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15})$/;
@@ -79,7 +90,7 @@ export class Uploads {
 
   /**
    * Stores what arrives. Throws `Fault("not_found" | "not_usable" | "invalid" | "conflict" | "too_large" | "unavailable" |
-   * "malformed")`; what has arrived by then is kept, unless it was too large.
+   * "rate_limited" | "malformed")`; what has arrived by then is kept, unless it was too large.
    */
   async receive(key: string, arriving: ArrivingUpload): Promise<UploadProgress> {
     const upload = await this.#find(key);
@@ -171,10 +182,15 @@ export class Uploads {
     await mkdir(uploadsDir, { recursive: true, mode: 0o700 });
     const file = await open(join(uploadsDir, upload.id), part.from === 0 ? "w" : "a", 0o600);
     let end = part.from;
+    let countAt = end;
     try {
       for await (const chunk of addAbortSignal(signal, body) as AsyncIterable<Buffer>) {
         // Also here: many may have begun when there was room.
         this.#requireRoom({ from: end, length: chunk.length, size: null });
+        if (end >= countAt) {
+          await this.#requireShare(upload, Math.max(part.size ?? 0, end + chunk.length));
+          countAt = end + countEveryBytes;
+        }
         await file.appendFile(chunk);
         end += chunk.length;
       }
@@ -204,6 +220,17 @@ export class Uploads {
     const why =
       refusal ?? `The platform's disk has room for ${sizeText(Math.max(0, free))}, too little for the upload.`;
     throw new Fault("unavailable", why, { retryAfterSeconds: diskFullRetrySeconds });
+  }
+
+  /** The project's uploads that wait must not fill the disk together. */
+  async #requireShare({ id, projectId }: UploadRow, bytes: number): Promise<void> {
+    const { db, bytesMax } = this.#options;
+    const others = (await waitingUploads(db, projectId)).filter((one) => one !== id);
+    const stored = await Promise.all(others.map((one) => this.#stored(one)));
+    const total = stored.reduce((sum, one) => sum + one, bytes);
+    if (total <= waitingMax * bytesMax) return;
+    const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(waitingMax * bytesMax)} (${waitingMax} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
+    throw new Fault("rate_limited", text, { retryAfterSeconds: 30 });
   }
 
   async #find(key: string): Promise<UploadRow> {
