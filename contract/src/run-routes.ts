@@ -43,7 +43,7 @@ export const runRoutes = {
     method: "DELETE",
     path: runPath,
     about:
-      "Cancels an async run that has not ended, at any stage, waits up to 10 seconds for its end, and shows its current state.",
+      "Cancels an async run that has not ended, at any stage, and the build that a file run waits for; waits up to 10 seconds for its end, and shows its current state.",
     access: "runs.cancel",
     audit: "run.cancel",
     status: 200,

@@ -1,5 +1,6 @@
 // Connects the parts that handle calls and depend on each other: proxy, scheduler, runs. Does not listen yet.
 import type { Authenticator } from "#accounts/authenticator.ts";
+import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { AppRoute, Routes } from "#apps/routes.ts";
 import type { RollOutLoopParts } from "#deploy/roll-out-loop.ts";
 import type { ReleaseCondition } from "#deploy/worse.ts";
@@ -25,6 +26,7 @@ type Parts = Foundation &
     readonly tokens: Authenticator;
     readonly routes: Routes;
     readonly driver: Driver;
+    readonly builds: Pick<BuildReceiver, "requestCancel">;
     /** Why nothing new can be stored when the disk is full; null: there is space. */
     readonly storeRefusal: () => string | null;
     /** Why the app's calls are refused now; null: they are not. */

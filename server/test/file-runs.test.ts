@@ -260,6 +260,20 @@ describe("what cannot run", () => {
     }
   });
 
+  test("is cancelled with its build while it waits for that", async (t) => {
+    const api = await startManagementApi(t);
+    const app = `/v2/projects/${api.projectId}/apps/mine`;
+    const { body } = await sendFile(api, { name: "mine", query, tar: tarOf({ "main.py": "" }) });
+    const cancelled = await api.call("DELETE", `${app}/runs/${body.runId}`);
+    assert.equal(cancelled.status, 200);
+    assert.match(cancelled.body.item.reason, /^It was cancelled before/);
+    const builds = (await api.call("GET", `${app}/builds`)).body as Json;
+    assert.deepEqual(
+      builds.map(({ status }: Json) => status),
+      ["cancelled"],
+    );
+  });
+
   test("is a tar whose headers are longer than memory allows", async (t) => {
     const tar = rawTar([{ name: "x", type: "x", content: Buffer.alloc(6_000_000), size: 900_000_000 }]);
     const pieces = Array.from({ length: Math.ceil(tar.length / 65_536) }, (_, at) =>

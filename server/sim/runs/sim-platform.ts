@@ -2,6 +2,7 @@
 // the gate, with a played proxy. It can be killed between any two things that happen to it, and can stand still: then all
 // that comes to it waits, while what it had sent to the database is carried out.
 import type { Clock } from "#lib/clock.ts";
+import { requestCancel } from "#deploy/receive.ts";
 import { silentLog, type Log } from "#lib/log.ts";
 import { Sealer } from "#lib/seal.ts";
 import { DeadlineExceeded } from "#lib/with-deadline.ts";
@@ -86,6 +87,7 @@ export class SimPlatform implements Owner {
     this.useCases = new RunUseCases({
       ...{ db, clock, log, resultRetentionDays: 7, resultBytesMax: bytesMax, cancelWaitMs: 1 },
       onCancelled: (runId: RunId) => this.runs.cancel(runId),
+      builds: { requestCancel },
     });
   }
 

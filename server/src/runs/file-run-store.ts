@@ -62,6 +62,15 @@ export async function readUnfinishedFileRun(tx: Tx, appId: AppId): Promise<RunId
   return rows[0]?.id;
 }
 
+/** The build that a run waits for; undefined: none. Locks its row. */
+export async function lockAwaitedBuild(tx: Tx, runId: RunId): Promise<BuildRef | undefined> {
+  const { rows } = await sql<BuildRef>`
+    select builds.project_id as "projectId", builds.app_id as "appId", builds.id as "buildId"
+      from runs join builds on builds.id = runs.build_id
+     where runs.id = ${runId} and builds.ended_at is null for update of builds`.execute(tx);
+  return rows[0];
+}
+
 /** Runs whose builds have ended and that no replica has; those that still wait come first. No locks. */
 export async function readBuiltRuns(db: Db): Promise<WaitingRun[]> {
   return await readRows<WaitingRun>(db)`

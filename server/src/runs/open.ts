@@ -16,7 +16,7 @@ import { CallRecords, type CallRecordsOptions } from "./call-records.ts";
 import { runRetention } from "./run-retention.ts";
 import type { RunStep } from "./run-steps.ts";
 import { FileRuns, settleBuiltRuns, type FileRunsOptions, type SettleParts } from "./file-runs.ts";
-import { RunUseCases } from "./run-use-cases.ts";
+import { RunUseCases, type RunUseCasesOptions } from "./run-use-cases.ts";
 import { Runs } from "./runs.ts";
 
 export type RunSettings = {
@@ -34,6 +34,7 @@ type Parts = Foundation & {
   readonly routes: Routes;
   readonly webhooks: Webhooks;
   readonly scheduler: Pick<Scheduler, "endStuck" | "brokeOff" | "isReclaimed">;
+  readonly builds: RunUseCasesOptions["builds"];
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
 };
@@ -103,5 +104,7 @@ export function openRuns(settings: RunSettings, parts: Parts) {
   lifecycle.onClose("runs of builds", () => built.stop());
   built.start();
   const onCancelled = (runId: RunId): void => runs.cancel(runId);
-  return { runs, runUseCases: new RunUseCases({ db, clock, log, onCancelled, resultRetentionDays, resultBytesMax }) };
+  const { builds } = parts;
+  const options = { db, clock, log, onCancelled, builds, resultRetentionDays, resultBytesMax };
+  return { runs, runUseCases: new RunUseCases(options) };
 }

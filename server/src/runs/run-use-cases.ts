@@ -1,6 +1,7 @@
 // The API's use cases for runs: reads them, cancels them, and handles dead ones. A run that a platform holds is not ended
 // here: the request to cancel is recorded, and the holder ends the run.
 import { sql } from "kysely";
+import type { BuildReceiver } from "#apps/build-receiver.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
@@ -9,6 +10,7 @@ import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import { DeadRuns, type RunRef } from "./dead-runs.ts";
 import { lockRun } from "./dead-run-store.ts";
+import { lockAwaitedBuild } from "./file-run-store.ts";
 import { EndWatch } from "./end-watch.ts";
 import { noSuchRun, RunList } from "./run-list.ts";
 import { readRun, type RunRow } from "./run-list-store.ts";
@@ -19,6 +21,7 @@ export type RunUseCasesOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly resultBytesMax: number;
   /** Called after a cancel request is committed, so that a run of this process ends without a notification from the database. */
   readonly onCancelled: (runId: RunId) => void;
+  readonly builds: Pick<BuildReceiver, "requestCancel">;
   /** How long a cancel request waits for the run to end; 10 s by default. */
   readonly cancelWaitMs?: number;
 };
@@ -38,7 +41,8 @@ export class RunUseCases {
   }
 
   /**
-   * Requests the end of a run, waits a while for it and returns its current state. A run that nobody holds ends at once.
+   * Requests the end of a run, waits a while for it and returns its current state. A run that nobody holds ends at once, and with it the build that it
+   * waits for.
    * Throws `Fault("not_found")`, `Fault("conflict")` when it has ended.
    */
   async cancel(ref: RunRef, by: By): Promise<RunRow> {
@@ -69,6 +73,9 @@ export class RunUseCases {
     }
     if (isFinal(run.state)) throw ended(run.state);
     if (run.state === "pending") {
+      // Nothing else needs the build of a file that runs once.
+      const build = await lockAwaitedBuild(tx, runId);
+      if (build !== undefined) await this.#options.builds.requestCancel(tx, build);
       await cancelPending(tx, runId);
       return false;
     }

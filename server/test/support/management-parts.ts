@@ -148,7 +148,12 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
   const ignore = (): void => undefined;
   const guard = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
   const checkUrl = (url: string): string | null => guard.checkUrl(url);
-  const runSettings = { resultRetentionDays: 7, resultBytesMax: 1_000_000, onCancelled: ignore };
+  const runSettings = {
+    resultRetentionDays: 7,
+    resultBytesMax: 1_000_000,
+    onCancelled: ignore,
+    builds: { requestCancel },
+  };
   const retentionOf = (): number => 365;
   const chain = new AuditChain({ db, clock, log, signer: keys });
   const apiParts = {
