@@ -106,8 +106,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
     pages: pagesOf(reached),
   });
   const calls = await openCalls(settings, {
-    ...{ ...foundation, ...limits, tokens, routes, driver, storeRefusal, webhooks, guard, onStep },
-    builds: receiver,
+    ...{ ...foundation, ...limits, tokens, routes, driver, storeRefusal, webhooks, guard, onStep, builds: receiver },
     lines: logs.appLogs,
     environmentOf: (appId) => useCases.secrets.environmentOf(appId),
   });

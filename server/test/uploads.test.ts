@@ -3,16 +3,10 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:net";
-import { PassThrough, Readable } from "node:stream";
 import { test, type TestContext } from "node:test";
-import { sql } from "kysely";
 import { startedUpload, uploadState } from "@slipway/contract/upload-routes.ts";
-import { rebuild } from "#deploy/receive.ts";
 import { unpack } from "#deploy/sources/upload.ts";
-import { giveUpUploads } from "#deploy/upload-store.ts";
-import { Uploads } from "#deploy/uploads.ts";
 import { processArtifact } from "#drivers/process/artifact.ts";
-import { systemClock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { buildInState, playedTrial, startQueue } from "#test/support/build-queue.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "#test/support/management-api.ts";
@@ -312,107 +306,4 @@ test("the files of a build can be downloaded by who may deploy, as they were sen
   );
   await api.db.updateTable("uploads").set({ removed_at: new Date() }).execute();
   assert.match(((await (await get(buildId)).json()) as Json).message, /were removed, since newer ones/);
-});
-
-test("an upload ends when the disk gets full, and goes on when there is room again", async (t) => {
-  const { api, start } = await stage(t, { withQueue: false });
-  const room = { bytes: 1e9, reserveBytes: 1e6 };
-  const disk = { room, buildRefusal: () => null };
-  const uploads = new Uploads({
-    ...{ db: api.db, clock: systemClock, uploadsDir: api.uploadsDir },
-    bytesMax: 1e9,
-    disk,
-  });
-  const key = (await start()).uploadUrl.split("/").at(-1) ?? "";
-  const body = new PassThrough();
-  const receiving = uploads.receive(key, { range: null, length: null, body });
-  const isFull = assert.rejects(receiving, { code: "unavailable", message: /has room for 0 MB/ });
-  body.write("one");
-  await until("it arrives", async () => (await uploads.progress(key)).receivedBytes === 3);
-  room.bytes = 1e5;
-  body.end("two");
-  await isFull;
-  room.bytes = 1e9;
-  const rest = { range: "bytes 3-5/6", length: 3, body: Readable.from([Buffer.from("two")]) };
-  assert.deepEqual((await uploads.receive(key, rest)).receivedBytes, 6);
-});
-
-test("slow uploads of a project leave half of the places to others", async (t) => {
-  const { api, start } = await stage(t, { withQueue: false });
-  const keys = await Promise.all(
-    Array.from({ length: 33 }, async (_, index) => (await start({ name: `app-${index}` })).uploadUrl.split("/").at(-1)),
-  );
-  const room = { bytes: 1e9, reserveBytes: 0 };
-  const disk = { room, buildRefusal: () => null };
-  const uploads = new Uploads({
-    ...{ db: api.db, clock: systemClock, uploadsDir: api.uploadsDir },
-    bytesMax: 1e6,
-    disk,
-  });
-  const body = () => new PassThrough();
-  const bodies = keys.map(body);
-  const all = keys.map((key, index) =>
-    uploads.receive(key ?? "", { range: null, length: null, body: bodies[index] ?? body() }).catch(() => undefined),
-  );
-  await until("half of the places are taken", () => readdirSync(api.uploadsDir).length === 32);
-  const project = await api.addProject("other");
-  const token = await api.issue({ kind: "service_account", name: "other", projectId: project });
-  const path = `/v2/projects/${project}/apps`;
-  const answer = (await api.call("POST", path, { body: { name: "hello" }, token })).body as Json;
-  const whole = { range: null, length: 3, body: Readable.from([Buffer.from("zip")]) };
-  assert.equal((await uploads.receive(answer.uploadUrl.split("/").at(-1), whole)).isComplete, true);
-  assert.equal(readdirSync(api.uploadsDir).length, 33, "one of the first project's waits");
-  for (const one of bodies) one.destroy();
-  await Promise.all(all);
-});
-
-test("the uploads of a project that wait for more, or for their builds, have a limit together", async (t) => {
-  const { api, start } = await stage(t, { withQueue: false });
-  const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
-  const options = { db: api.db, clock: systemClock, uploadsDir: api.uploadsDir, bytesMax: 1000, disk };
-  const uploads = new Uploads(options);
-  const builds: string[] = [];
-  const send = async (name: string, bytes: number, size: number) => {
-    const { uploadUrl, buildId } = await start({ name });
-    builds.push(buildId);
-    const range = bytes === size ? null : `bytes 0-${bytes - 1}/${size}`;
-    const body = Readable.from([Buffer.alloc(bytes)]);
-    return await uploads.receive(uploadUrl.split("/").at(-1) ?? "", { range, length: bytes, body });
-  };
-  for (const name of ["app-a", "app-b", "app-c"]) await send(name, 1000, 1000);
-  await send("app-d", 500, 1000);
-  await assert.rejects(send("app-e", 1, 501), {
-    code: "rate_limited",
-    message: /wait until some have ended, or cancel/,
-  });
-  await send("app-f", 500, 500);
-  const path = `/v2/projects/${api.projectId}/apps/app-a/builds/${builds[0]}`;
-  assert.equal((await api.call("DELETE", path)).status, 200);
-  assert.equal((await send("app-e", 1000, 1000)).isComplete, true);
-});
-
-test("files are kept for a build that is repeated while they would be removed", async (t) => {
-  const { api, start } = await stage(t, { withQueue: false });
-  const { buildId, keyName, uploadUrl } = await start();
-  assert.equal((await put(uploadUrl, { body: zipOf({ "main.py": mainPy }) })).status, 200);
-  const ended = { status: "build_failure", ended_at: new Date() } as const;
-  await api.db.updateTable("builds").set(ended).execute();
-  assert.equal((await put((await start()).uploadUrl, { body: zipOf({ "main.py": "" }) })).status, 200);
-  const { app_id: appId, project_id: projectId } = await api.db
-    .selectFrom("builds")
-    .select(["app_id", "project_id"])
-    .where("id", "=", buildId as BuildId)
-    .executeTakeFirstOrThrow();
-  const by = { type: "person", id: "some-id", name: "Ada" } as const;
-  let kept: Promise<readonly string[]> | undefined;
-  await api.db.transaction().execute(async (tx) => {
-    await rebuild(tx, { projectId, appId, buildId: buildId as BuildId, by });
-    kept = giveUpUploads(api.db);
-    await until("it waits for the build", async () => {
-      const { rows } = await sql`select from pg_locks where not granted
-        and pid in (select pid from pg_stat_activity where datname = current_database())`.execute(api.db);
-      return rows.length > 0;
-    });
-  });
-  assert.ok((await kept)?.includes(keyName.replace(".zip", "")));
 });
