@@ -46,7 +46,9 @@ export function repositoryOf(remote: string): string | null {
 }
 
 function warningsOf(folder: string): string[] {
-  const changed = (git(folder, ["status", "--porcelain", "."]) ?? "") !== "";
+  // A submodule has a configuration of its own.
+  const status = ["status", "--porcelain", "--ignore-submodules=all", "."];
+  const changed = (git(folder, status, withoutFilters(folder)) ?? "") !== "";
   const ahead = Number(git(folder, ["rev-list", "--count", "@{upstream}..HEAD"]) ?? 0);
   return [
     ...(changed ? ["There are changes that are not committed; the platform builds what was pushed."] : []),
@@ -54,12 +56,42 @@ function warningsOf(folder: string): string[] {
   ];
 }
 
-/** What git prints; null when it fails. A folder that somebody else has packed may name a program as its watcher: it is not run. */
-function git(folder: string, words: readonly string[]): string | null {
-  const { status, stdout, error } = spawnSync("git", ["-C", folder, "-c", "core.fsmonitor=false", ...words], {
+type Setting = readonly [name: string, value: string];
+
+/** Settings of every run: a folder that somebody else has packed may name programs, of which none is run. */
+const settings: readonly Setting[] = [
+  ["core.fsmonitor", "false"],
+  ["core.hooksPath", "/dev/null"],
+];
+
+/** Turns off the programs through which the folder wants its files to be compared. */
+function withoutFilters(folder: string): Setting[] {
+  const names = git(folder, ["config", "--null", "--name-only", "--get-regexp", "^filter\\."])?.split("\0") ?? [];
+  const filters = new Set(names.flatMap((name) => /^(filter\..*)\.[^.]*$/s.exec(name)?.[1] ?? []));
+  return [...filters].flatMap((filter): Setting[] => [
+    [`${filter}.clean`, ""],
+    [`${filter}.process`, ""],
+    [`${filter}.required`, "false"],
+  ]);
+}
+
+/** What git prints; null when it fails. It writes nothing and connects to nobody. */
+function git(folder: string, words: readonly string[], more: readonly Setting[] = []): string | null {
+  const { status, stdout, error } = spawnSync("git", ["-C", folder, "--no-optional-locks", ...words], {
     encoding: "utf8",
     timeout: gitMs,
+    env: { ...process.env, GIT_ALLOW_PROTOCOL: "", GIT_NO_LAZY_FETCH: "1", ...configVariables([...settings, ...more]) },
   });
   if (error !== undefined && "code" in error && error.code === "ENOENT") throw new Refused("git is not installed.");
   return status === 0 ? stdout.trim() : null;
+}
+
+/** After those that the person has set. */
+function configVariables(config: readonly Setting[]): Record<string, string> {
+  const before = Number(process.env["GIT_CONFIG_COUNT"] ?? 0) || 0;
+  const pairs = config.flatMap(([name, value], index): Setting[] => [
+    [`GIT_CONFIG_KEY_${before + index}`, name],
+    [`GIT_CONFIG_VALUE_${before + index}`, value],
+  ]);
+  return { GIT_CONFIG_COUNT: String(before + config.length), ...Object.fromEntries<string>(pairs) };
 }
