@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import { globTest } from "./glob.ts";
+import { globTest, patternMax } from "./glob.ts";
 import { Refused } from "./refused.ts";
 
 /** An app's folder. */
@@ -100,10 +100,8 @@ function patternsOf(
   const wrong = given.find((one) => globTest(one) === null);
   if (wrong === undefined) return given;
   throw new Refused(
-    `deployment.${key} in ${file} has ${JSON.stringify(wrong)}, which is not a valid pattern: a bracket is not closed.`,
-    {
-      exitCode: 2,
-    },
+    `deployment.${key} in ${file} has ${JSON.stringify(wrong.slice(0, patternMax))}, which is not a valid pattern: a bracket is not closed, or it has more than ${patternMax} characters.`,
+    { exitCode: 2 },
   );
 }
 

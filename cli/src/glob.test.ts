@@ -16,6 +16,10 @@ test("a pattern matches whole paths: * within a name, ** any depth, sets and alt
     ["[a-c]?", ["a1", "c."], ["d1", "a/"]],
     ["[!a].py", ["b.py"], ["a.py", "/.py"]],
     ["\\*.py", ["*.py"], ["a.py"]],
+    ["*{a,b/*}{,z}", ["xa", "b/", "xb/yz", "xaz"], ["x", "x/a", "xz"]],
+    ["{a,{b,c}d}e", ["ae", "bde", "cde"], ["be", "ade"]],
+    ["?", ["🌊"], ["ab"]],
+    ["a,b", ["a,b"], ["a"]],
     ["a+(b).c", ["a+(b).c"], ["aab.c"]],
   ];
   for (const [pattern, matching, others] of cases) {
@@ -26,5 +30,11 @@ test("a pattern matches whole paths: * within a name, ** any depth, sets and alt
 });
 
 test("a pattern with an open bracket is none", () => {
-  for (const pattern of ["[a", "{a", "a}", "\\", "[z-a]"]) assert.equal(globTest(pattern), null, pattern);
+  for (const pattern of ["[a", "{a", "a}", "\\", "[z-a]", "a".repeat(1001)])
+    assert.equal(globTest(pattern), null, pattern);
+});
+
+test("a pattern that would make a regular expression try forever is answered", () => {
+  assert.equal(globTest("*a".repeat(400) + "b")?.("a".repeat(4000)), false);
+  assert.equal(globTest("{a,aa,**}".repeat(100))?.("a".repeat(1000)), true);
 });

@@ -1,43 +1,94 @@
 // Patterns of `include` and `exclude` in an app's TOML file. A pattern matches a whole path relative to the folder: `*` and `?`
-// within a name, `**` any number of folders, `[a-z]` and `{a,b}`.
+// within a name, `**` any number of folders, `[a-z]` and `{a,b}`. The time for a path grows with its length times that of the
+// pattern: a folder may be a stranger's, and regular expressions can be made to take forever.
+
+/** The most characters of a pattern. */
+export const patternMax = 1000;
+
+/** A place in a pattern; `takes` null: it takes no character. */
+type Place = { readonly takes: ((char: string) => boolean) | null; readonly next: Place[] };
 
 /** A test of relative paths with `/`; null when the pattern is not valid. */
 export function globTest(pattern: string): ((path: string) => boolean) | null {
   const written = pattern.replace(/^(?:\.?\/)+/, "");
-  const form = formOf(written.endsWith("/") ? `${written}**` : written);
-  if (form === null) return null;
-  try {
-    const expression = new RegExp(`^(?:${form})$`, "su");
-    return (path) => expression.test(path);
-  } catch {
-    // Such as a range in the wrong order: the caller names the pattern.
-    return null;
-  }
+  const places = pattern.length > patternMax ? null : placesOf(written.endsWith("/") ? `${written}**` : written);
+  if (places === null) return null;
+  const { begin, end } = places;
+  return (path) => {
+    let at = reached([begin]);
+    for (const char of path) {
+      if (at.size === 0) return false;
+      at = reached([...at].flatMap((place) => (place.takes?.(char) === true ? place.next : [])));
+    }
+    return at.has(end);
+  };
+}
+
+/** The places that take a character, or end the pattern, from these on. */
+function reached(from: readonly Place[]): Set<Place> {
+  const found = new Set(from);
+  for (const place of found) if (place.takes === null) for (const next of place.next) found.add(next);
+  return found;
 }
 
 /** One token of a pattern at a time. */
 const token = /\*\*\/|\/\*\*$|\*\*|\*|\?|\[([!^]?)((?:\\.|[^\]\\])+)\]|\\(.)|[{},[\]]|./gsu;
+const isAny = (): boolean => true;
+const isOfName = (char: string): boolean => char !== "/";
 
-function formOf(pattern: string): string | null {
-  let depth = 0;
-  let form = "";
+function placesOf(pattern: string): { readonly begin: Place; readonly end: Place } | null {
+  const begin: Place = { takes: null, next: [] };
+  let end = begin;
+  const add = (takes: Place["takes"]): Place => {
+    const place: Place = { takes, next: [] };
+    end.next.push(place);
+    end = place;
+    return place;
+  };
+  const addMany = (takes: (char: string) => boolean): void => {
+    const many = add(null);
+    many.next.push({ takes, next: [many] });
+  };
+  /** What `write` adds may be left out. */
+  const addOptional = (write: () => void): void => {
+    const before = add(null);
+    write();
+    before.next.push(add(null));
+  };
+  const open: { readonly before: Place; readonly ends: Place[] }[] = [];
   for (const [text, not = "", set, escaped] of pattern.matchAll(token)) {
-    if (text === "{") depth++;
-    if (text === "}") depth--;
-    if (depth < 0 || text === "[" || (text === "\\" && escaped === undefined)) return null;
-    if (set !== undefined) form += `(?!/)[${not === "" ? "" : "^"}${set.replaceAll(/[[^&~]/g, "\\$&")}]`;
-    else if (escaped !== undefined) form += RegExp.escape(escaped);
-    else form += depth > 0 && text === "," ? "|" : (forms[text] ?? RegExp.escape(text));
+    const choice = open.at(-1);
+    if (text === "[" || (text === "\\" && escaped === undefined)) return null;
+    if (set !== undefined) {
+      const isInSet = setTest(not, set);
+      if (isInSet === null) return null;
+      add(isInSet);
+    } else if (text === "*") addMany(isOfName);
+    else if (text === "**") addMany(isAny);
+    else if (text === "**/") addOptional(() => (addMany(isAny), add((char) => char === "/")));
+    else if (text === "/**") addOptional(() => (add((char) => char === "/"), addMany(isAny)));
+    else if (text === "?") add(isOfName);
+    else if (text === "{") open.push({ before: add(null), ends: [] });
+    else if (text === "," && choice !== undefined) {
+      choice.ends.push(end);
+      end = choice.before;
+    } else if (text === "}") {
+      if (choice === undefined) return null;
+      open.pop();
+      const after = add(null);
+      for (const one of choice.ends) one.next.push(after);
+    } else add((char) => char === (escaped ?? text));
   }
-  return depth === 0 ? form : null;
+  return open.length === 0 ? { begin, end: add(null) } : null;
 }
 
-const forms: Readonly<Record<string, string>> = {
-  "**/": "(?:.*/)?",
-  "/**": "(?:/.*)?",
-  "**": ".*",
-  "*": "[^/]*",
-  "?": "[^/]",
-  "{": "(?:",
-  "}": ")",
-};
+/** Null: such as a range in the wrong order. */
+function setTest(not: string, set: string): ((char: string) => boolean) | null {
+  try {
+    const expression = new RegExp(`^[${not === "" ? "" : "^"}${set.replaceAll(/[[^&~]/g, "\\$&")}]$`, "su");
+    return (char) => char !== "/" && expression.test(char);
+  } catch {
+    // The caller names the pattern.
+    return null;
+  }
+}
