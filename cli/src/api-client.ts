@@ -1,6 +1,7 @@
 // HTTP client for the management API of one platform: the typed client with the caller's credentials, a deadline, and the
 // platform's own message for refusals.
 import { createClient, type Client } from "@slipway/client/client.ts";
+import { boundedAnswer } from "./bounded-answer.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { exitCodes, Refused, type ExitCode } from "./refused.ts";
@@ -31,7 +32,6 @@ export type Ask = {
 export type Bearer = (isRenewed: boolean) => Promise<string | null>;
 
 const answerMs = 30_000;
-const answerBytesMax = 50_000_000;
 /** The platform gives a sign of life every 15 seconds. */
 const silenceMs = 60_000;
 /** A read is retried once after a broken connection; a change is not, because it may have happened. */
@@ -152,7 +152,9 @@ export class ApiClient {
       const signal = waitMs === null ? request.signal : AbortSignal.any([request.signal, AbortSignal.timeout(waitMs)]);
       try {
         // Never send a token to the target of a redirect.
-        const response = await fetch(new Request(request.clone(), { headers, signal, redirect: "error" }));
+        const answer = await fetch(new Request(request.clone(), { headers, signal, redirect: "error" }));
+        if (answer.ok && waitMs === null) return answer;
+        const response = boundedAnswer(answer);
         if (response.ok) return response;
         const body = parsed(await this.#textOf(response));
         throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
@@ -164,12 +166,10 @@ export class ApiClient {
   }
 
   async #textOf(response: Response): Promise<string> {
-    const length = Number(response.headers.get("content-length") ?? 0);
-    if (length > answerBytesMax) throw new Refused(`The response from ${this.url} is too large: ${length} bytes.`);
     try {
       return await response.text();
     } catch (error) {
-      throw this.#unreachable(error);
+      throw error instanceof Refused ? error : this.#unreachable(error);
     }
   }
 

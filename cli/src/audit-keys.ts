@@ -1,6 +1,7 @@
 // The public keys that verify an export of the audit log: a JWKS, from a file or from a running platform.
 import { createPublicKey, type JsonWebKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { boundedAnswer } from "./bounded-answer.ts";
 import { Refused } from "./refused.ts";
 
 const answerMs = 30_000;
@@ -56,7 +57,7 @@ async function fetchText(url: string): Promise<string> {
       signal: AbortSignal.timeout(answerMs),
       headers: { accept: "application/json" },
     });
-    if (response.ok) return await response.text();
+    if (response.ok) return await boundedAnswer(response).text();
     throw new Error(`the status is ${response.status}`);
   } catch (error) {
     throw refused(`The keys cannot be fetched from ${url}: ${reasonOf(error)}.`, error);

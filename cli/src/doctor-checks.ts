@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { statfsSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
+import { boundedAnswer } from "./bounded-answer.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { readSignIns } from "./sign-ins.ts";
@@ -133,7 +134,7 @@ async function platformCheck(machine: Machine): Promise<Finding> {
 async function platformAt(url: string): Promise<{ readonly skewSeconds: number } | null> {
   try {
     const response = await fetch(`${url}/openapi.json`, { signal: AbortSignal.timeout(answerMs), redirect: "error" });
-    const { info } = (await response.json()) as { info?: { title?: unknown } };
+    const { info } = (await boundedAnswer(response).json()) as { info?: { title?: unknown } };
     if (!response.ok || !String(info?.title).includes("Slipway")) return null;
     const theirsMs = Date.parse(response.headers.get("date") ?? "");
     const skewSeconds = Number.isNaN(theirsMs) ? 0 : Math.round((Date.now() - theirsMs) / 1000);

@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { test, type TestContext } from "node:test";
 import { upload } from "./upload.ts";
 
@@ -79,4 +80,20 @@ test("a platform that stays away ends the upload with the reason", async (t) => 
     return true;
   });
   await assert.rejects(upload(given), { message: /^The upload cannot go on: / });
+});
+
+test("a platform that stores nothing, or whose answer does not end, ends the upload with the reason", async (t) => {
+  const none = await stage(t, (request, response) => {
+    request.resume().on("end", () => response.end('{"receivedBytes": 0}'));
+    return true;
+  });
+  await assert.rejects(upload(none.given), { message: "The upload cannot go on: the platform stored nothing of it" });
+  const endless = await stage(t, (request, response) => {
+    const parts = function* () {
+      for (;;) yield "a".repeat(50_000);
+    };
+    request.resume().on("end", () => Readable.from(parts()).pipe(response));
+    return true;
+  });
+  await assert.rejects(upload(endless.given), { message: "The upload cannot go on: its answer does not end" });
 });

@@ -34,7 +34,7 @@ const firstPartBytes = 65_536;
 const partBytes = 32 * 1024 * 1024;
 /** No byte is taken and no answer comes for this long. */
 const silenceMs = 60_000;
-/** Tries in a row in which nothing arrives. */
+/** Tries in a row in which nothing more arrives. */
 const triesMax = 6;
 const answerCharactersMax = 100_000;
 
@@ -42,12 +42,14 @@ const answerCharactersMax = 100_000;
 export async function upload(given: Upload): Promise<void> {
   const { url, bytes, onProgress, onTrouble, againMs = 1000 } = given;
   let stored = 0;
+  let most = 0;
   for (let tries = 0; stored < bytes;) {
     try {
-      const before = stored;
       const to = Math.min(bytes, stored + (stored === 0 ? firstPartBytes : partBytes));
       stored = await sendPart(given, { from: stored, to });
-      if (stored > before) tries = 0;
+      if (stored <= most) throw new Refused("the platform stored nothing of it");
+      most = stored;
+      tries = 0;
       onProgress(stored);
     } catch (error) {
       const isFinal = error instanceof UploadRefused && !isTemporary(error.status);
@@ -118,6 +120,7 @@ async function answerTo(
   let text = "";
   response.setEncoding("utf8").on("data", (part: string) => {
     if (text.length < answerCharactersMax) text += part;
+    else response.destroy(new Error("its answer does not end"));
   });
   await finished(response, { writable: false });
   request.destroy();
@@ -126,7 +129,7 @@ async function answerTo(
 
 function bytesIn(body: unknown): number {
   const found = typeof body === "object" && body !== null && "receivedBytes" in body ? body.receivedBytes : null;
-  if (typeof found === "number") return found;
+  if (typeof found === "number" && Number.isSafeInteger(found) && found >= 0) return found;
   throw new Refused("The platform's answer to the upload is not what a Slipway platform says.");
 }
 

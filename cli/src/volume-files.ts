@@ -4,6 +4,7 @@ import { open, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { answerOf } from "@slipway/client/client.ts";
+import { boundedAnswer } from "./bounded-answer.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
 import { misuse, Refused } from "./refused.ts";
@@ -130,7 +131,8 @@ async function put(
   body: Buffer<ArrayBuffer>,
 ): Promise<{ readonly etag: string } | { readonly why: string; readonly isFinal: boolean }> {
   try {
-    const response = await fetch(url, { method: "PUT", body, redirect: "error", signal: AbortSignal.timeout(partMs) });
+    const signal = AbortSignal.timeout(partMs);
+    const response = boundedAnswer(await fetch(url, { method: "PUT", body, redirect: "error", signal }));
     const text = await response.text();
     const etag = response.headers.get("etag");
     if (response.ok && etag !== null) return { etag };
