@@ -47,6 +47,17 @@ test("on a terminal the widest column is cut, and no line is wider than the term
   }
 });
 
+test("ids are whole on the narrowest terminal, and other columns make way", () => {
+  const ids = [1, 2].map((end) => `0197f3a2-5c1d-7c55-9f5e-0a9f3a1d2b3${end}`);
+  const replicas = [1, 2].map((end) => `hello-0a9f3a1d2${end}`);
+  const cells = ids.map((id, index) => [id, "a long reason to wait", replicas[index]]);
+  const lines = printed(40, (machine) => printTable(machine, ["RUN", "REASON", "REPLICA"], cells));
+  assert.deepEqual(
+    lines.slice(1),
+    ids.map((id, index) => `${id}  …  ${replicas[index]}`),
+  );
+});
+
 test("times are relative on a terminal and whole elsewhere; states are coloured by what they mean", () => {
   const at = new Date(Date.now() - 185_000).toISOString();
   const fields = { At: moment(at), Never: moment(null), State: state("build_failure"), Other: state("live") };

@@ -32,12 +32,17 @@ const paints: readonly (readonly [Paint, RegExp])[] = [
   ["dim", /^(?:cancelled|replaced|ignored|ended|retired|withdrawn)$/i],
 ];
 
-/** Prints rows below a header. Columns of numbers are right-aligned. Control characters are removed: names are untrusted text. */
+/** Of ids with a random end, and of those that begin with the time: cut, two of them look alike. */
+const idForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{10})$/;
+
+/** Prints rows below a header. Columns of numbers are right-aligned, ids are never cut. Control characters are removed: names are untrusted text. */
 export function printTable(machine: Machine, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
   const texts = rows.map((row) => heads.map((_, index) => cellText(machine, row[index])));
   const isNumber = heads.map((_, index) => isNumeric(rows.map((row) => row[index])));
   const widths = heads.map((head, index) => Math.max(widthOf(head), ...texts.map((row) => widthOf(row[index] ?? ""))));
-  const fitted = machine.columns === null ? widths : fit(widths, machine.columns - gap.length * (heads.length - 1));
+  const isId = heads.map((_, index) => texts.some((row) => idForm.test(row[index] ?? "")));
+  const available = (machine.columns ?? Infinity) - gap.length * (heads.length - 1);
+  const fitted = fit(widths, { isId, available });
   const line = (cells: readonly string[], paint: (text: string, index: number) => string): string =>
     cells
       .map((cell, index) => {
@@ -83,13 +88,17 @@ function painted(machine: Machine, cell: Cell, text: string): string {
   return paint === undefined ? text : machine.paint(paint, text);
 }
 
-/** Takes from the widest columns, one step after the other, until they fit; each keeps at least one character. */
-function fit(widths: readonly number[], available: number): number[] {
+/** Takes from the widest columns, one step after the other, until they fit; each keeps at least one character, and ids all. */
+function fit(
+  widths: readonly number[],
+  { isId, available }: { readonly isId: readonly boolean[]; readonly available: number },
+): number[] {
   const fitted = [...widths];
   for (let over = fitted.reduce((sum, width) => sum + width, 0) - available; over > 0; over--) {
-    const widest = Math.max(...fitted);
+    const others = fitted.map((width, index) => (isId[index] === true ? 0 : width));
+    const widest = Math.max(...others);
     if (widest <= 1) break;
-    fitted[fitted.lastIndexOf(widest)] = widest - 1;
+    fitted[others.lastIndexOf(widest)] = widest - 1;
   }
   return fitted;
 }
