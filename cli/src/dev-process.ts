@@ -1,8 +1,7 @@
 // One run of an app on this machine for `slipway dev`: a process group of its own, so that all that it starts ends with it.
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
-import { connect, createServer } from "node:net";
-import { once } from "node:events";
+import { connect } from "node:net";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { keepOnLoopback, replacePort } from "@slipway/server/src/drivers/process/entrypoint-port.ts";
@@ -102,17 +101,6 @@ export class DevProcess {
   }
 }
 
-/** `wanted`, or without one the first free port from the usual one on. Throws `Refused` when `wanted` is taken. */
-export async function freePort(wanted: number | null, usual: number): Promise<number> {
-  for (let port = wanted ?? usual; port < (wanted ?? usual) + portsTried; port++) {
-    if (await isFree(port)) return port;
-    if (wanted !== null) throw new Refused(`Port ${port} is taken by another program. Choose another one with --port.`);
-  }
-  throw new Refused(`The ports from ${usual} on are taken. Choose one with --port.`);
-}
-
-const portsTried = 100;
-
 /** The Python files of cortex: beside the package, or in the checkout. */
 function runtimeFile(): string {
   const found = ["../runtime/start.py", "../../runtimes/python/start.py"].map((path) =>
@@ -146,18 +134,6 @@ function environmentOf({ folder, python, port, environment }: DevRun): NodeJS.Pr
       ? { SLIPWAY_LISTEN: `127.0.0.1:${port}`, SLIPWAY_READY_FD: String(readyFd), SLIPWAY_GRACE_SECONDS: "2" }
       : { PORT: String(port) }),
   };
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer().listen(port, "127.0.0.1");
-  try {
-    await once(server, "listening");
-  } catch {
-    return false;
-  }
-  server.close();
-  await once(server, "close");
-  return true;
 }
 
 async function answers(port: number): Promise<boolean> {

@@ -5,9 +5,10 @@ import { parseEnv } from "node:util";
 import { readAppFolder, tableOf, type AppFolder } from "./app-folder.ts";
 import { curlCall, exampleOf } from "./call-example.ts";
 import { command, type Given } from "./command.ts";
-import { DevProcess, freePort } from "./dev-process.ts";
+import { DevProcess } from "./dev-process.ts";
 import { devPython } from "./dev-python.ts";
 import { DevWatch } from "./dev-watch.ts";
+import { freePort } from "./free-port.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
 

@@ -3,9 +3,8 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { randomInt } from "node:crypto";
-import { once } from "node:events";
-import { createServer } from "node:net";
 import { promisify } from "node:util";
+import { isFree } from "@slipway/cli/src/free-port.ts";
 
 /** Commands and their output; `shown` is null where the guide shows none. */
 export type GuideBlock = { readonly commands: string; readonly shown: string | null };
@@ -55,16 +54,4 @@ export async function freePorts(count: number): Promise<string[]> {
     if (await isFree(port)) ports.add(port);
   }
   return [...ports].map(String);
-}
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer().listen(port, "127.0.0.1");
-  try {
-    await once(server, "listening");
-  } catch {
-    return false;
-  }
-  server.close();
-  await once(server, "close");
-  return true;
 }
