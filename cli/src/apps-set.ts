@@ -36,6 +36,7 @@ const pairsOperand = {
 
 const common = {
   of: "app",
+  isNamed: true,
   said: ({ message }: { readonly message: string }): string => message,
 } as const;
 

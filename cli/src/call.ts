@@ -1,9 +1,9 @@
 // `slipway call`: calls an app as its users do, with a token that may, and prints the result.
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { answerOf } from "@slipway/client/client.ts";
 import { ApiRefused } from "./api-client.ts";
 import { bodyOf, bodyOptions } from "./call-body.ts";
+import { callToken } from "./call-token.ts";
 import { plain, plainJson } from "./plain-text.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
 import { resourceCommand, type At } from "./resource.ts";
@@ -22,6 +22,7 @@ A value that is valid JSON is sent as JSON (count=3, ok=true, list=[1,2]), any o
 and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY_TOKEN, else a readable key of the project.`,
   examples: [
     "call hello/run name=Ada",
+    "call /run name=Ada",
     'call hello/run --data \'{"name": "Ada"}\'',
     "call hello/run --file body.json",
     "call stream/run count=3 --stream",
@@ -31,7 +32,11 @@ and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY
   of: "project",
   appOf: (given) => splitTarget(given.operand("target")).app,
   operands: [
-    { name: "target", about: "The app, and the function or path in it: hello/run." },
+    {
+      name: "target",
+      about:
+        "The app, and the function or path in it: hello/run. Without an app, such as /run: the one of this folder.",
+    },
     { name: "name=value", about: "Fields of the body.", isOptional: true, isMany: true },
   ],
   options: {
@@ -72,7 +77,8 @@ async function send(at: At): Promise<{ response: IncomingMessage; runId: string 
   const { bytes, type } = await bodyOf(given, pairs);
   const hasBody = method !== "GET" && method !== "HEAD";
   const token = await callToken(at);
-  const { app, rest } = splitTarget(given.operand("target"));
+  const { rest } = splitTarget(given.operand("target"));
+  const app = path.app_id;
   // An id is the project's id and the name.
   const name = app.startsWith(`${path.project_id}-`) ? app.slice(path.project_id.length + 1) : app;
   const url = new URL(`${client.url}/v4/${encodeURIComponent(path.project_id)}/${encodeURIComponent(name)}${rest}`);
@@ -113,21 +119,6 @@ async function* received(response: IncomingMessage): AsyncGenerator<Uint8Array, 
   } catch (error) {
     const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
     throw new Refused(`The answer broke off (${reason}).`, { cause: error });
-  }
-}
-
-/** Null: none was found; an app without authentication needs none. */
-async function callToken({ machine, connection, api, path }: At): Promise<string | null> {
-  const own = machine.environment["SLIPWAY_CALL_TOKEN"] ?? "";
-  if (own !== "") return own;
-  if (connection.token !== null) return connection.token;
-  try {
-    // A person's own token manages apps and does not call them.
-    const keys = await answerOf(api.GET("/v2/projects/{project_id}/api-keys", { params: { path } }));
-    return keys.find(({ apiKey, state }) => apiKey !== null && state === "active")?.apiKey ?? null;
-  } catch (error) {
-    if (error instanceof ApiRefused && error.status === 403) return null;
-    throw error;
   }
 }
 

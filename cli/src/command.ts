@@ -21,6 +21,8 @@ export type Operand = {
   readonly name: string;
   readonly about: string;
   readonly isOptional?: true;
+  /** The first operand: it may be omitted although others follow, when one is missing; then its text is "". */
+  readonly isOfFolder?: true;
   /** The last operand: it takes all that follow, at least one unless it is optional. */
   readonly isMany?: true;
 };
@@ -84,9 +86,12 @@ function parse(shape: CommandShape, parameters: readonly string[]): Given | null
       { type: value === null ? ("boolean" as const) : ("string" as const), ...(short === undefined ? {} : { short }) },
     ]),
   );
-  const { values, positionals } = parseTyped(shape, parameters, config);
+  const { values, positionals: typed } = parseTyped(shape, parameters, config);
   if (values["help"] === true) return null;
   const operands = shape.operands ?? [];
+  const countMin = operands.filter(({ isOptional }) => isOptional !== true).length;
+  const isOmitted = operands[0]?.isOfFolder === true && typed.length === countMin - 1;
+  const positionals = isOmitted ? ["", ...typed] : typed;
   const missing = operands.find(({ isOptional }, index) => isOptional !== true && positionals[index] === undefined);
   if (missing !== undefined) throw misused(shape, `${missing.name} is missing: ${lowered(missing.about)}`);
   const tooMany = operands.at(-1)?.isMany === true ? undefined : positionals[operands.length];

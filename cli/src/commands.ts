@@ -276,6 +276,7 @@ export const commands: Readonly<Record<string, Entry>> = {
     verbs: verbsOf(async () => (await import("./keys.ts")).keys, {
       list: "List them (default).",
       create: "Create one and print it.",
+      show: "Print one that is readable.",
       rotate: "Print a new one; the old one stays valid for a while.",
       delete: "Delete one and revoke it immediately.",
     }),

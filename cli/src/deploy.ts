@@ -4,11 +4,12 @@ import { readAppFolder, type AppFolder } from "./app-folder.ts";
 import { ApiRefused } from "./api-client.ts";
 import { followBuild, type BuildEnd } from "./build-follow.ts";
 import { curlCall, exampleOf, slipwayCall } from "./call-example.ts";
+import { readableToken } from "./call-token.ts";
 import { chooseFiles, type ChosenFile, type ChosenFiles } from "./chosen-files.ts";
 import { command, type Given } from "./command.ts";
-import { connect, projectOf, projectOptions, projectPath, type Connection } from "./connection.ts";
+import { connect, projectOptions, projectPath, type Connection } from "./connection.ts";
+import { appOfFolder, projectWith } from "./folder-app.ts";
 import { gitRefOf } from "./git-remote.ts";
-import { readLink } from "./link-file.ts";
 import type { Machine } from "./machine.ts";
 import { pack } from "./pack.ts";
 import { plain } from "./plain-text.ts";
@@ -42,12 +43,11 @@ export const deploy = command({
   },
   async run(given, machine) {
     const folder = readAppFolder(given.operand("folder"));
-    const link = readLink(folder.path);
-    const name = given.text("name") ?? link?.app ?? folder.name;
+    const here = appOfFolder(folder.path);
+    const name = given.text("name") ?? here.app;
     if (name === null) throw nameless(folder);
     const connection = connect(given, machine);
-    const isChosen = given.has("project") || (machine.environment["SLIPWAY_PROJECT"] ?? "") !== "";
-    const project = link !== null && !isChosen ? link.project : await projectOf(connection, given, machine);
+    const project = await projectWith(here, { connection, given, machine });
     const deployment = new Deployment({ folder, name, project, connection, machine, given });
     return await deployment.run();
   },
@@ -255,9 +255,24 @@ class Deployment {
     const example = exampleOf(folder);
     machine.print(`\n${name} is live after ${seconds.toFixed(1)} s: ${url}`);
     machine.print(`  Call it:    ${slipwayCall(name, example)}`);
-    machine.print(`  With curl:  ${curlCall(url, example, isOpen ? null : "$SLIPWAY_TOKEN")}`);
+    machine.print(`  With curl:  ${curlCall(url, example, isOpen ? null : await this.#tokenText())}`);
     machine.print(`  Its output: slipway logs ${name} -f`);
     return 0;
+  }
+
+  /** What a shell replaces with a token that `slipway call` would use. */
+  async #tokenText(): Promise<string> {
+    const { connection, machine, project, given } = this.#given;
+    if ((machine.environment["SLIPWAY_CALL_TOKEN"] ?? "") !== "") return "$SLIPWAY_CALL_TOKEN";
+    if (connection.token !== null) return "$SLIPWAY_TOKEN";
+    const at = { api: connection.client.api, path: { project_id: project, app_id: "" } };
+    const verb = (await readableToken(at)) === null ? "create terminal --readable" : "show";
+    const url = given.text("url");
+    const elsewhere = [
+      ...(project === connection.signIn?.project ? [] : ["--project", project]),
+      ...(url === undefined ? [] : ["--url", url]),
+    ];
+    return `$(${["slipway keys", verb, ...elsewhere].join(" ")})`;
   }
 }
 

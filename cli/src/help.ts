@@ -8,7 +8,12 @@ const columnAt = 24;
 
 type Explained = { readonly about: string };
 type ExplainedOption = Explained & { readonly value: string | null; readonly short?: string };
-type ExplainedOperand = Explained & { readonly name: string; readonly isOptional?: true; readonly isMany?: true };
+type ExplainedOperand = Explained & {
+  readonly name: string;
+  readonly isOptional?: true;
+  readonly isOfFolder?: true;
+  readonly isMany?: true;
+};
 
 /** What the help of a command says. */
 type ExplainedCommand = Explained & {
@@ -23,9 +28,9 @@ export function helpOf(
   { name, about, examples, operands = [], options = {} }: ExplainedCommand,
   commonOptions: Readonly<Record<string, ExplainedOption>>,
 ): string {
-  const shown = operands.map(({ name: word, isMany, isOptional }) => {
+  const shown = operands.map(({ name: word, isMany, isOptional, isOfFolder }) => {
     const many = isMany === true ? `<${word}>...` : `<${word}>`;
-    return isOptional === true ? `[${many}]` : many;
+    return isOptional === true || isOfFolder === true ? `[${many}]` : many;
   });
   const rows = [
     ...operands.map((one) => row(`<${one.name}>`, one.about)),

@@ -1,16 +1,10 @@
 // `slipway keys …`: tokens for calling the apps of a project and nothing else.
 import { answerOf } from "@slipway/client/client.ts";
-import {
-  accountOf,
-  expiresOption,
-  expiryOf,
-  rotatedText,
-  rotationOf,
-  rotationOptions,
-  tokenText,
-} from "./issued-token.ts";
-import { misuse } from "./refused.ts";
-import { changeCommand, listCommand, type At } from "./resource.ts";
+import { readableToken } from "./call-token.ts";
+import { expiresOption, expiryOf, issuedVerbs, tokenText } from "./issued-token.ts";
+import { output } from "./output.ts";
+import { exitCodes, misuse, Refused } from "./refused.ts";
+import { changeCommand, listCommand, resourceCommand, type At } from "./resource.ts";
 import { moment, state } from "./table.ts";
 
 const keyOperand = { name: "key", about: "The key's name or id." } as const;
@@ -67,39 +61,27 @@ standard output. A readable one is not lost: slipway call uses it, and who may i
     result: ({ token }) => token,
   }),
 
-  rotate: changeCommand({
-    name: "keys rotate",
-    about: `Print a new token for a key. The previous token stays valid for the overlap, so that you can deploy the new one.
-Only the new token goes to standard output.`,
-    examples: ["keys rotate website", "keys rotate website --overlap 7d"],
+  show: resourceCommand({
+    name: "keys show",
+    about: "Print a token that calls the apps of the project: that of its first readable key, as slipway call uses it.",
+    examples: ["keys show"],
     of: "project",
-    operands: [keyOperand],
-    options: rotationOptions,
-    async change(at) {
-      const body = rotationOf(at);
-      return await answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path: await pathOf(at) }, body }));
+    async run(at) {
+      const token = await readableToken(at);
+      if (token !== null) return output(at.given, at.machine, { token }, () => at.machine.print(token));
+      const how = "To create one: slipway keys create <name> --readable";
+      throw new Refused(`The project has no readable key that is valid. ${how}`, { exitCode: exitCodes.notFound });
     },
-    said: ({ name }, at) => rotatedText(name, at),
-    result: ({ token }) => token,
   }),
 
-  delete: changeCommand({
-    name: "keys delete",
-    about: "Delete a key. Its tokens are revoked everywhere within a second.",
-    examples: ["keys delete website --yes"],
-    of: "project",
-    operands: [keyOperand],
-    question: ({ given }) => `Delete the key ${given.operand("key")} and revoke its tokens?`,
-    change: async (at) => await answerOf(at.api.DELETE(oneRoute, { params: { path: await pathOf(at) } })),
-    said: ({ name }) => `Deleted the key ${name}; its tokens are revoked.`,
+  ...issuedVerbs({
+    ...{ command: "keys", noun: "key", example: "website", operand: keyOperand, list: "keys", items: keysOf },
+    rotate: (at, id, body) =>
+      answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path: { ...at.path, api_key_id: id } }, body })),
+    remove: (at, id) => answerOf(at.api.DELETE(oneRoute, { params: { path: { ...at.path, api_key_id: id } } })),
   }),
 };
 
 async function keysOf({ api, path }: At) {
   return await answerOf(api.GET(route, { params: { path } }));
-}
-
-async function pathOf(at: At) {
-  const { id } = accountOf(await keysOf(at), at.given.operand("key"), { kind: "key", list: "keys" });
-  return { ...at.path, api_key_id: id };
 }

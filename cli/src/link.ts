@@ -12,7 +12,7 @@ import { Refused } from "./refused.ts";
 /** Links this folder. */
 export const link = command({
   name: "link",
-  about: `Bind this folder to a project and an app: slipway deploy and slipway open use them here. The link is a file in .slipway,
+  about: `Bind this folder to a project and an app: commands without an app use them here. The link is a file in .slipway,
 which is neither deployed nor committed. Without an app, the name in slipway.toml counts.`,
   examples: ["link", "link hello --project shop"],
   operands: [{ name: "app", about: "The app's name; it may not exist yet.", isOptional: true }],

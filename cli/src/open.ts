@@ -1,9 +1,8 @@
 // `slipway open`: prints the dashboard's page of a project or an app, and opens it in a browser where there is one.
 import { spawn } from "node:child_process";
-import { readAppFolder } from "./app-folder.ts";
 import { command } from "./command.ts";
-import { connect, projectOf, projectOptions, projectPath } from "./connection.ts";
-import { readLink } from "./link-file.ts";
+import { connect, projectOptions, projectPath } from "./connection.ts";
+import { appOfFolder, projectWith } from "./folder-app.ts";
 import type { Machine } from "./machine.ts";
 import { output } from "./output.ts";
 
@@ -17,14 +16,12 @@ Without an app: that of the app in this folder, else the project's.`,
   options: { ...projectOptions },
   async run(given, machine) {
     const connection = connect(given, machine);
-    const here = given.operand("app") === "" ? readAppFolder(".") : null;
-    const link = here === null ? null : readLink(here.path);
-    const app = given.operand("app") || (link?.app ?? here?.name ?? "");
-    const isChosen = given.has("project") || (machine.environment["SLIPWAY_PROJECT"] ?? "") !== "";
-    const project = link !== null && !isChosen ? link.project : await projectOf(connection, given, machine);
+    const named = given.operand("app");
+    const here = named === "" ? appOfFolder(".") : { app: named, project: null };
+    const app = here.app ?? "";
+    const project = await projectWith(here, { connection, given, machine });
     // A typing error would open an empty page. An app of this folder may not be deployed yet.
-    if (given.operand("app") !== "")
-      await connection.client.get(projectPath(project, `/apps/${encodeURIComponent(app)}`));
+    if (named !== "") await connection.client.get(projectPath(project, `/apps/${encodeURIComponent(app)}`));
     const url = `${connection.client.url}${pagePath(project, app)}`;
     output(given, machine, { url }, () => machine.print(url));
     show(url, machine);

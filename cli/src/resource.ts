@@ -4,7 +4,8 @@ import { answerOf, type Client } from "@slipway/client/client.ts";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { ApiRefused, type ApiClient } from "./api-client.ts";
 import { command, type Command, type Given, type Operand, type Option } from "./command.ts";
-import { connect, platformOptions, projectOf, projectOptions, type Connection } from "./connection.ts";
+import { connect, platformOptions, projectOptions, type Connection } from "./connection.ts";
+import { appOfFolder, projectWith } from "./folder-app.ts";
 import type { Machine } from "./machine.ts";
 import { output } from "./output.ts";
 import { plain } from "./plain-text.ts";
@@ -33,13 +34,19 @@ type Common = {
   readonly appOf?: (given: Given) => string;
   /** What to do about refusals, by their status; added to their messages. */
   readonly hints?: Readonly<Record<number, (at: At) => string>>;
+  /** The app must be named: the one of the folder could be destroyed by mistake. */
+  readonly isNamed?: true;
   /** Beside the app. */
   readonly operands?: readonly Operand[];
   readonly options?: Readonly<Record<string, Option>>;
 };
 
 /** The operand of commands on an app. */
-export const appOperand = { name: "app", about: "Name or id of the app." } as const satisfies Operand;
+const namedOperand = { name: "app", about: "Name or id of the app." } as const satisfies Operand;
+const appOperand = {
+  ...{ name: "app", isOfFolder: true },
+  about: "Name or id of the app. Default: the one that this folder is linked to, or that its slipway.toml names.",
+} as const satisfies Operand;
 
 /** The option of commands on a project that can also work on one app. */
 export const appOption = {
@@ -61,15 +68,19 @@ const pageSizeMax = 200;
 
 /** A command that does what `run` says. */
 export function resourceCommand(shape: Common & { readonly run: (at: At) => Promise<number | void> }): Command {
-  const { of, appOf = namedApp, hints = {}, operands = [], options = {}, run, ...rest } = shape;
+  const { of, appOf, isNamed, hints = {}, operands = [], options = {}, run, ...rest } = shape;
+  const needsApp = of === "app" || appOf !== undefined;
   return command({
     ...rest,
-    operands: of === "app" ? [appOperand, ...operands] : operands,
+    operands: of === "app" ? [isNamed === true ? namedOperand : appOperand, ...operands] : operands,
     options: { ...options, ...(of === "platform" ? platformOptions : projectOptions) },
     async run(given, machine) {
       const connection = connect(given, machine);
-      const project = of === "platform" ? "" : await projectOf(connection, given, machine);
-      const app = appOf(given);
+      const named = (appOf ?? namedApp)(given);
+      const here = needsApp && named === "" ? appOfFolder(".") : { app: named, project: null };
+      const project = of === "platform" ? "" : await projectWith(here, { connection, given, machine });
+      const app = here.app ?? "";
+      if (needsApp && app === "") throw nameless(shape.name);
       const { client } = connection;
       const path = { project_id: project, app_id: app };
       const at = { given, machine, connection, client, api: client.api, path };
@@ -86,6 +97,12 @@ export function resourceCommand(shape: Common & { readonly run: (at: At) => Prom
 
 function namedApp(given: Given): string {
   return given.text("app") ?? given.operand("app");
+}
+
+function nameless(command: string): Refused {
+  return misuse(
+    `app is missing: name or id of the app. This folder neither is linked nor has a slipway.toml with a name. See slipway ${command} --help.`,
+  );
 }
 
 /** A command that prints a table. With `--json`: the items as an array. */

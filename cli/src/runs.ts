@@ -159,6 +159,7 @@ failed for good and can be run again.`,
     about: "Delete the stored requests of all runs that failed for good: they stay listed, but cannot be run again.",
     examples: ["runs purge hello --yes", "runs purge hello --status timeout"],
     of: "app",
+    isNamed: true,
     options: deadOptions,
     question: ({ path }) => `Delete the stored requests of the failed runs of ${path.app_id}?`,
     async change({ api, path, given }) {

@@ -2,15 +2,7 @@
 import { answerOf } from "@slipway/client/client.ts";
 import { choosablePermissions, roles } from "@slipway/contract/words.ts";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
-import {
-  accountOf,
-  expiresOption,
-  expiryOf,
-  rotatedText,
-  rotationOf,
-  rotationOptions,
-  tokenText,
-} from "./issued-token.ts";
+import { expiresOption, expiryOf, issuedVerbs, tokenText } from "./issued-token.ts";
 import { misuse } from "./refused.ts";
 import { changeCommand, choice, listCommand, type At } from "./resource.ts";
 import { moment, state } from "./table.ts";
@@ -72,43 +64,17 @@ It never has more permissions than you. Only the token goes to standard output.`
     result: ({ token }) => token,
   }),
 
-  rotate: changeCommand({
-    name: "service-accounts rotate",
-    about: `Print a new token for a service account; it is shown only once. The previous token stays valid for the overlap, so
-that you can deploy the new one. Only the new token goes to standard output.`,
-    examples: ["service-accounts rotate ci", "service-accounts rotate ci --overlap 7d"],
-    of: "project",
-    operands: [accountOperand],
-    options: rotationOptions,
-    async change(at) {
-      const body = rotationOf(at);
-      const path = await pathOf(at);
-      return await answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path }, body }));
-    },
-    said: ({ name }, at) => rotatedText(name, at),
-    result: ({ token }) => token,
-  }),
-
-  delete: changeCommand({
-    name: "service-accounts delete",
-    about: "Delete a service account. Its tokens are revoked everywhere within a second.",
-    examples: ["service-accounts delete ci --yes"],
-    of: "project",
-    operands: [accountOperand],
-    question: ({ given }) => `Delete the service account ${given.operand("account")} and revoke its tokens?`,
-    change: async (at) => await answerOf(at.api.DELETE(oneRoute, { params: { path: await pathOf(at) } })),
-    said: ({ name }) => `Deleted the service account ${name}; its tokens are revoked.`,
+  ...issuedVerbs({
+    ...{ command: "service-accounts", noun: "service account", example: "ci", operand: accountOperand },
+    ...{ list: "service-accounts list", items: accountsOf },
+    rotate: (at, id, body) =>
+      answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path: { ...at.path, service_account_id: id } }, body })),
+    remove: (at, id) => answerOf(at.api.DELETE(oneRoute, { params: { path: { ...at.path, service_account_id: id } } })),
   }),
 };
 
 async function accountsOf({ api, path }: At) {
   return await answerOf(api.GET(route, { params: { path } }));
-}
-
-async function pathOf(at: At) {
-  const wanted = { kind: "service account", list: "service-accounts list" };
-  const { id } = accountOf(await accountsOf(at), at.given.operand("account"), wanted);
-  return { ...at.path, service_account_id: id };
 }
 
 function permissionsOf(text: string) {

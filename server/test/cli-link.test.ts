@@ -7,6 +7,33 @@ import { temporaryFolder } from "./support/folder.ts";
 import { startManagementApi } from "./support/management-api.ts";
 import { commandsAt } from "./support/slipway-command.ts";
 
+test("commands on an app mean that of the folder where none is named, but those that end or change it", async (t) => {
+  const api = await startManagementApi(t);
+  const cwd = temporaryFolder(t, "app");
+  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const nameless = await slipway(["logs"]).ended;
+  assert.equal(nameless.code, 2);
+  assert.match(
+    nameless.stderr,
+    /^app is missing: .* This folder neither is linked nor has a slipway\.toml with a name/,
+  );
+  writeFileSync(join(cwd, "main.py"), "def run():\n    pass\n");
+  writeFileSync(join(cwd, "slipway.toml"), '[cerebrium.deployment]\nname = "bound"\n');
+  assert.equal((await slipway(["deploy", "--detach"]).ended).code, 0);
+  for (const words of [["logs"], ["runs", "list"], ["releases", "list"], ["builds", "show"], ["apps", "show"]])
+    assert.equal((await slipway(words).ended).code, 0, words.join(" "));
+  const run = "0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c";
+  assert.match((await slipway(["runs", "show", run]).ended).stderr, new RegExp(`no run ${run}.*runs list bound`));
+  assert.match((await slipway(["logs", "bount"]).ended).stderr, /^The project has no app "bount"\. Did you mean bound/);
+  for (const words of [
+    ["apps", "stop"],
+    ["apps", "delete", "--yes"],
+    ["runs", "purge", "--yes"],
+  ])
+    assert.match((await slipway(words).ended).stderr, /^app is missing: name or id of the app\./, words.join(" "));
+  assert.equal((await slipway(["apps", "set", "cpu=1"]).ended).code, 2);
+});
+
 test("a linked folder deploys to its app and opens its page, until the link is removed", async (t) => {
   const api = await startManagementApi(t);
   const cwd = temporaryFolder(t, "app");
