@@ -30,6 +30,11 @@ test("bash offers commands, their verbs and options, also after operands", () =>
   assert.deepEqual(offered(script, ["projects", "u"]), ["use"]);
   assert.deepEqual(offered(script, ["logs", "hello", "--fo"]), ["--follow"]);
   assert.deepEqual(offered(script, ["no-such", "x"]), []);
+  const asking = `slipway() { [[ "$*" == "completion apps" ]] && printf '%s\\n' hello help-desk; }\n${script}`;
+  assert.deepEqual(offered(asking, ["logs", "hel"]), ["hello", "help-desk"]);
+  assert.deepEqual(offered(asking, ["builds", "show", "hello"]), ["hello"]);
+  assert.deepEqual(offered(asking, ["logs", "hello", "hel"]), []);
+  assert.deepEqual(offered(asking, ["secrets", "hel"]), []);
 });
 
 test("each command is in the scripts for zsh and fish, and another shell is refused", () => {
@@ -40,5 +45,5 @@ test("each command is in the scripts for zsh and fish, and another shell is refu
     if (error === undefined) assert.equal(status, 0, stderr);
   }
   const { status, stderr } = spawnSync(process.execPath, [main, "completion", "csh"], { encoding: "utf8" });
-  assert.deepEqual([status, stderr], [2, 'shell is "csh", but must be one of bash, zsh, fish.\n']);
+  assert.deepEqual([status, stderr], [2, 'shell is "csh", but must be one of bash, zsh, fish, or apps.\n']);
 });
