@@ -253,9 +253,10 @@ test("a client that takes nothing of a file for a while is disconnected, and the
   t.after(() => server.close());
   await once(server, "listening");
   const served = new Promise<{ response: ServerResponse; isEnded: Promise<void> }>((resolve) => {
-    server.on("request", (_request, response) => {
-      const range = { first: 0, last: 49_999_999 };
-      resolve({ response, isEnded: sendBytes(response, handle, { ...range, clock, stopping: t.signal }) });
+    server.on("request", (request, response) => {
+      const given = { file: handle, first: 0, last: 49_999_999, clock, stopping: t.signal };
+      const reply = { hijack: () => undefined, getHeaders: () => ({}), raw: response };
+      resolve({ response, isEnded: sendBytes({ request, reply } as never, 200, given) });
     });
   });
   const client = connect((server.address() as AddressInfo).port, "127.0.0.1").pause();

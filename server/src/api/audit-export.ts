@@ -10,7 +10,7 @@ import { timeOf } from "./audit-log.ts";
 import { projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { takenOver } from "./event-stream.ts";
 import type { HandlerParts } from "./parts.ts";
-import { limitTaking } from "./slow-clients.ts";
+import { paced } from "./slow-clients.ts";
 
 type Parts = Pick<HandlerParts, "auditExport" | "clock" | "log" | "stopping">;
 
@@ -68,24 +68,20 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
   void reply.header("cache-control", "no-store");
   const response = takenOver(reply);
   response.writeHead(200);
-  let cancel = (): void => undefined;
   async function* parted(): AsyncGenerator<string> {
     for (let part = begin; part.done !== true; part = await exported.next()) {
-      cancel();
-      cancel = limitTaking(response, part.value.length, parts.clock);
       yield part.value;
       // This may take minutes: stop when the caller has lost the right meanwhile.
       await call.admit();
     }
   }
   try {
-    await pipeline(parted, response, { signal: parts.stopping });
+    await pipeline(paced(parted(), { response, clock: parts.clock }), response, { signal: parts.stopping });
   } catch (error) {
     const isClientGone = (error as NodeJS.ErrnoException).code === "ERR_STREAM_PREMATURE_CLOSE";
     if (!isClientGone && !parts.stopping.aborted && !(error instanceof Fault))
       parts.log.error({ err: error, requestId: request.id }, "an export of the audit log broke");
   } finally {
-    cancel();
     await exported.return(undefined);
   }
 }

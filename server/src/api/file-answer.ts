@@ -2,72 +2,57 @@
 // ends without its last bytes, so that no client mistakes it for the whole.
 import type { Stats } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
-import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import type { ApiCall } from "./call.ts";
 import { takenOver } from "./event-stream.ts";
 import type { HandlerParts } from "./parts.ts";
-import { limitTaking } from "./slow-clients.ts";
+import { paced } from "./slow-clients.ts";
 
 type SentFile = { readonly name: string; readonly handle: FileHandle; readonly stats: Stats };
 
 /** `last` is included; an empty file has the last byte -1. */
 type ByteRange = { readonly first: number; readonly last: number };
+type Sending = Pick<HandlerParts, "clock" | "stopping">;
 
 const chunkBytes = 262_144;
 
-/** Answers with 200, 206 or 416, and closes the file. Resolves when the answer is sent or broken off; never rejects. */
-export async function sendFile(
-  { request, reply }: ApiCall,
-  { name, handle, stats }: SentFile,
-  parts: Pick<HandlerParts, "clock" | "stopping">,
-): Promise<undefined> {
-  try {
-    const { size } = stats;
-    const etag = `"${[stats.ino, stats.mtimeMs, size].map((number) => Math.round(number).toString(36)).join("-")}"`;
-    const { range, "if-range": ifRange } = request.headers;
-    const wanted = ifRange === undefined || ifRange === etag ? readRange(range, size) : null;
-    void reply.headers({ "accept-ranges": "bytes", etag, "last-modified": stats.mtime.toUTCString() });
-    if (wanted === "none") {
-      void reply.header("content-range", `bytes */${size}`).code(416);
-      void reply.send({ message: `Range is ${JSON.stringify(range)}, but the file has ${size} bytes.` });
-      return;
-    }
-    const { first, last } = wanted ?? { first: 0, last: size - 1 };
-    if (wanted !== null) void reply.header("content-range", `bytes ${first}-${last}/${size}`);
-    void reply.headers({
-      "content-type": "application/octet-stream",
-      "content-length": last - first + 1,
-      "content-disposition": `attachment; filename*=UTF-8''${encodeName(name)}`,
-    });
-    const response = takenOver(reply);
-    response.writeHead(wanted === null ? 200 : 206);
-    if (request.method === "HEAD") return void response.end();
-    await sendBytes(response, handle, { ...{ first, last }, ...parts });
-  } finally {
-    await handle.close();
+/** Answers with 200, 206 or 416, and leaves the file open. Resolves when the answer is sent or broken off; never rejects. */
+export async function sendFile(call: ApiCall, { name, handle, stats }: SentFile, parts: Sending): Promise<undefined> {
+  const { request, reply } = call;
+  const { size } = stats;
+  const etag = `"${[stats.ino, stats.mtimeMs, size].map((number) => Math.round(number).toString(36)).join("-")}"`;
+  const { range, "if-range": ifRange } = request.headers;
+  const wanted = ifRange === undefined || ifRange === etag ? readRange(range, size) : null;
+  void reply.headers({ "accept-ranges": "bytes", etag, "last-modified": stats.mtime.toUTCString() });
+  if (wanted === "none") {
+    void reply.header("content-range", `bytes */${size}`).code(416);
+    void reply.send({ message: `Range is ${JSON.stringify(range)}, but the file has ${size} bytes.` });
+    return;
   }
+  const { first, last } = wanted ?? { first: 0, last: size - 1 };
+  if (wanted !== null) void reply.header("content-range", `bytes ${first}-${last}/${size}`);
+  void reply.headers({
+    "content-type": "application/octet-stream",
+    "content-length": last - first + 1,
+    "content-disposition": `attachment; filename*=UTF-8''${encodeName(name)}`,
+  });
+  await sendBytes(call, wanted === null ? 200 : 206, { file: handle, first, last, ...parts });
 }
 
 /**
- * Sends bytes of a file after the head. Resolves when they are sent or broken off: the client is gone or takes them too slowly, the
- * file is shorter now, or the platform stops. Never rejects.
+ * Sends the head, and bytes of a file unless only that was asked for. Resolves when they are sent or broken off: the client is gone
+ * or takes them too slowly, the file is shorter now, or the platform stops. Never rejects.
  */
 export async function sendBytes(
-  response: ServerResponse,
-  file: FileHandle,
-  { clock, stopping: signal, ...range }: ByteRange & Pick<HandlerParts, "clock" | "stopping">,
+  { request, reply }: Pick<ApiCall, "request" | "reply">,
+  status: 200 | 206,
+  { file, clock, stopping: signal, ...range }: ByteRange & Sending & { readonly file: FileHandle },
 ): Promise<void> {
-  let cancel = (): void => undefined;
-  const limited = async function* (): AsyncGenerator<Buffer> {
-    for await (const bytes of bytesOf(file, range)) {
-      cancel();
-      cancel = limitTaking(response, bytes.length, clock);
-      yield bytes;
-    }
-  };
-  await pipeline(limited, response, { signal }).catch(() => response.destroy());
-  cancel();
+  const response = takenOver(reply);
+  response.writeHead(status);
+  if (request.method === "HEAD") return void response.end();
+  const bytes = paced(bytesOf(file, range), { response, clock });
+  await pipeline(bytes, response, { signal }).catch(() => response.destroy());
 }
 
 /** Null: all of it. "none": nothing of it. A client that asks for several ranges gets all. */

@@ -12,3 +12,17 @@ export function limitTaking(response: ServerResponse, bytes: number, clock: Cloc
     response.destroy(new Error("the client took the answer too slowly"));
   });
 }
+
+/** The parts, each of which gives the client time to take it; that of the last one ends with the response. */
+export async function* paced<Part extends Buffer | string>(
+  parts: AsyncIterable<Part>,
+  { response, clock }: { readonly response: ServerResponse; readonly clock: Clock },
+): AsyncGenerator<Part> {
+  let cancel = (): void => undefined;
+  response.once("close", () => cancel());
+  for await (const part of parts) {
+    cancel();
+    cancel = limitTaking(response, part.length, clock);
+    yield part;
+  }
+}

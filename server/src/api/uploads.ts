@@ -7,7 +7,6 @@ import type { UploadProgress } from "#deploy/uploads.ts";
 import { requirePermission } from "./access.ts";
 import { showCreated } from "./apps.ts";
 import { buildOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
-import { takenOver } from "./event-stream.ts";
 import { sendBytes } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
 import { projectGate } from "./project-gate.ts";
@@ -55,14 +54,11 @@ export function uploadHandlers(parts: HandlerParts) {
 async function download(call: ApiCall, parts: HandlerParts): Promise<undefined> {
   const build = buildOf(call);
   const { file, bytes } = await parts.uploads.filesOf(build, call.by);
-  const { request, reply } = call;
+  const { reply } = call;
   try {
     void reply.header("content-type", "application/zip").header("content-length", bytes);
     void reply.header("content-disposition", `attachment; filename="${build.buildId}.zip"`);
-    const response = takenOver(reply);
-    response.writeHead(200);
-    if (request.method === "HEAD") response.end();
-    else await sendBytes(response, file, { first: 0, last: bytes - 1, ...parts });
+    await sendBytes(call, 200, { file, first: 0, last: bytes - 1, ...parts });
   } finally {
     await file.close();
   }

@@ -3,7 +3,6 @@ import type { z } from "zod";
 import type { begunVolumeUpload, fileList, storedPart, volumeList } from "@slipway/contract/volume-routes.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { volumeId, type VolumeState } from "#volumes/volumes.ts";
 import { bodyOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
@@ -13,7 +12,7 @@ import { projectGate } from "./project-gate.ts";
 import { downloadUrl, partUrl } from "./urls.ts";
 
 /** Each has a file open. */
-const downloadsMax = { all: 64, project: 32, waiting: 256 } as const;
+const downloads = { max: 64, projectMax: 32, projectWaitingMax: 256, what: "downloads" };
 const waitMs = 20_000;
 /** Each reads all names of a folder, which an app may have filled: a second of computing for a million. */
 const lists = { max: 4, projectMax: 2, projectWaitingMax: 20, what: "lists of files" };
@@ -21,7 +20,7 @@ const lists = { max: 4, projectMax: 2, projectWaitingMax: 20, what: "lists of fi
 /** Route handlers for volumes. */
 export function volumeHandlers(parts: HandlerParts) {
   const { volumes, volumeUploads, urls, clock } = parts;
-  const gate = new Gate({ max: downloadsMax.all, keyMax: downloadsMax.project, waitingMax: downloadsMax.waiting });
+  const gate = projectGate(downloads);
   const listGate = projectGate(lists);
   return {
     async listVolumes(call) {
@@ -71,12 +70,8 @@ export function volumeHandlers(parts: HandlerParts) {
     },
     async getVolumeFile(call) {
       const file = await volumes.openDownload(keyOf(call, "download_key"));
-      const leave = await gate.enter({ key: file.projectId, deadline: { waitMs, clock } });
-      if (leave === null) {
-        await file.handle.close();
-        throw new Fault("rate_limited", "Too many downloads at once; try again.", { retryAfterSeconds: 10 });
-      }
-      return sendFile(call, file, parts).finally(leave);
+      const entry = { key: file.projectId, deadline: { waitMs, clock } };
+      return await gate.run(() => sendFile(call, file, parts), entry).finally(() => file.handle.close());
     },
     async removeFile(call) {
       await volumes.remove(volumeOf(call), filePathOf(call), call.by);

@@ -14,14 +14,7 @@ import { shownAppId } from "#lib/ids.ts";
 import { Latest } from "#lib/latest.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { zipOfTar, type PackedFiles } from "./tar-files.ts";
-import {
-  completeUpload,
-  findUpload,
-  findUploadOf,
-  uploadHours,
-  waitingUploads,
-  type UploadRow,
-} from "./upload-store.ts";
+import * as store from "./upload-store.ts";
 
 export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly uploadsDir: string;
@@ -35,7 +28,7 @@ export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
 };
 
 /** What is known of an upload. */
-export type UploadProgress = Pick<UploadRow, "buildId" | "buildStatus"> & {
+export type UploadProgress = Pick<store.UploadRow, "buildId" | "buildStatus"> & {
   readonly receivedBytes: number;
   readonly isComplete: boolean;
 };
@@ -112,7 +105,7 @@ export class Uploads {
    */
   async filesOf(ref: BuildRef, by: By): Promise<{ readonly file: FileHandle; readonly bytes: number }> {
     const { db, uploadsDir } = this.#options;
-    const found = await findUploadOf(db, ref);
+    const found = await store.findUploadOf(db, ref);
     if (found === undefined) {
       throw new Fault("not_found", `The app ${shownAppId(ref.appId)} has no build ${ref.buildId}.`);
     }
@@ -162,7 +155,7 @@ export class Uploads {
     await file.datasync();
     await file.close();
     await rename(zipPath, join(uploadsDir, uploadId));
-    return await completeUpload(db, { id: uploadId, bytes: size });
+    return await store.completeUpload(db, { id: uploadId, bytes: size });
   }
 
   /** Removes files that were not used. */
@@ -203,7 +196,7 @@ export class Uploads {
     }
     if (part.size !== null && end < part.size) return await this.#progressOf(upload);
     if (end === 0) throw new Fault("invalid", "The body is empty, but must be a zip of the app's folder.");
-    const isFirst = await completeUpload(db, { id: upload.id, bytes: end });
+    const isFirst = await store.completeUpload(db, { id: upload.id, bytes: end });
     const now = await this.#find(key);
     if (!isFirst) this.#requireOpen(now);
     return await this.#progressOf(now);
@@ -223,30 +216,30 @@ export class Uploads {
   }
 
   /** The project's uploads that wait must not fill the disk together. */
-  async #requireShare({ id, projectId }: UploadRow, bytes: number): Promise<void> {
+  async #requireShare({ id, projectId }: store.UploadRow, bytes: number): Promise<void> {
     const { db, bytesMax } = this.#options;
-    const others = (await waitingUploads(db, projectId)).filter((one) => one !== id);
-    const stored = await Promise.all(others.map((one) => this.#stored(one)));
-    const total = stored.reduce((sum, one) => sum + one, bytes);
+    const ids = await store.waitingUploads(db, projectId);
+    const stored = await Promise.all(ids.map((one) => (one === id ? bytes : this.#stored(one))));
+    const total = stored.reduce((sum, one) => sum + one, 0);
     if (total <= waitingMax * bytesMax) return;
     const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(waitingMax * bytesMax)} (${waitingMax} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
     throw new Fault("rate_limited", text, { retryAfterSeconds: 30 });
   }
 
-  async #find(key: string): Promise<UploadRow> {
-    const upload = await findUpload(this.#options.db, hashOfUploadKey(key));
+  async #find(key: string): Promise<store.UploadRow> {
+    const upload = await store.findUpload(this.#options.db, hashOfUploadKey(key));
     if (upload === undefined) throw new Fault("not_found", "There is no upload with this address.");
     return upload;
   }
 
-  #requireOpen({ isExpired, buildId, buildStatus, sizeBytes }: UploadRow): void {
+  #requireOpen({ isExpired, buildId, buildStatus, sizeBytes }: store.UploadRow): void {
     if (sizeBytes !== null || (buildStatus === "pending" && !isExpired)) return;
-    const why = buildStatus === "pending" ? `takes files for ${uploadHours} hours, which are over` : "has ended";
+    const why = buildStatus === "pending" ? `takes files for ${store.uploadHours} hours, which are over` : "has ended";
     const what = buildStatus === "pending" ? "The address" : `Build ${buildId}, which waited for these files,`;
     throw new Fault("not_usable", `${what} ${why}: deploy again (POST …/apps).`);
   }
 
-  async #progressOf({ id, buildId, buildStatus, sizeBytes }: UploadRow): Promise<UploadProgress> {
+  async #progressOf({ id, buildId, buildStatus, sizeBytes }: store.UploadRow): Promise<UploadProgress> {
     const receivedBytes = sizeBytes ?? (await this.#stored(id));
     return { buildId, buildStatus, receivedBytes, isComplete: sizeBytes !== null };
   }

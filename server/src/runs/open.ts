@@ -80,7 +80,7 @@ export function forwardingTo(
 /** Opens the runs, which are processed once prepared and started, and their use cases for the API. */
 export function openRuns(settings: RunSettings, parts: Parts) {
   const { db, notifications, sealer, instanceId, clock, log, lifecycle, proxy, routes, webhooks, onStep } = parts;
-  const { resultRetentionDays, resultBytesMax, lineLength, runsAtOnce } = settings;
+  const { resultBytesMax, lineLength, runsAtOnce } = settings;
   const runs = new Runs({
     ...{ db, notifications, sealer, instanceId, proxy, routes, clock, log, onStep, runsAtOnce, lineLength },
     outbox: webhooks.outbox,
@@ -104,7 +104,5 @@ export function openRuns(settings: RunSettings, parts: Parts) {
   lifecycle.onClose("runs of builds", () => built.stop());
   built.start();
   const onCancelled = (runId: RunId): void => runs.cancel(runId);
-  const { builds } = parts;
-  const options = { db, clock, log, onCancelled, builds, resultRetentionDays, resultBytesMax };
-  return { runs, runUseCases: new RunUseCases(options) };
+  return { runs, runUseCases: new RunUseCases({ ...settings, ...parts, onCancelled }) };
 }
