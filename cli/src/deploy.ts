@@ -172,7 +172,11 @@ class Deployment {
       ...(folder.toml === null ? {} : { cerebrium_toml: folder.toml.text }),
     };
     const params = { path: { project_id: project } };
-    const made = await answerOf(connection.client.api.POST("/v2/projects/{project_id}/apps", { params, body }));
+    const made = await answerOf(connection.client.api.POST("/v2/projects/{project_id}/apps", { params, body })).catch(
+      (error: unknown) => {
+        throw error instanceof ApiRefused && folder.toml !== null ? withFileName(error, folder.toml.file) : error;
+      },
+    );
     const cancel = (): Promise<unknown> =>
       connection.client.ask({ method: "DELETE", path: this.#buildPath(made.buildId) }).catch(() => null);
     this.#interrupt = async () => {
@@ -289,6 +293,11 @@ function requireStart(folder: AppFolder, files: readonly ChosenFile[]): void {
       "To begin an app here: slipway init. If main.py is elsewhere: slipway deploy <folder>",
     { exitCode: 2 },
   );
+}
+
+/** The platform names the text of the file as the field that it was sent in. */
+function withFileName(error: ApiRefused, file: string): ApiRefused {
+  return new ApiRefused(error.status, error.message.replaceAll(/\b(?:config|cerebrium)_toml\b/g, file), error.body);
 }
 
 function tooLarge(error: UploadRefused, files: readonly ChosenFile[]): Refused {

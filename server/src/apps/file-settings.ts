@@ -34,11 +34,13 @@ export type ReadFiles = {
 
 /** Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
 export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles {
-  const first = configToml === null ? null : readTomlFile("config_toml", configToml);
+  // A folder that is uploaded has the text that was sent with it: its owner knows it by the name of the file.
+  const isSame = configToml !== null && configToml === repositoryToml?.text;
   const second = repositoryToml ? readTomlFile(repositoryToml.name, repositoryToml.text) : null;
+  const first = isSame ? second : configToml === null ? null : readTomlFile("config_toml", configToml);
   const repository = second === null ? {} : settingsOf(second, "repository");
   const files = { ...repository, ...(first === null ? {} : settingsOf(first, "config_toml")) };
-  return { files, repository, warnings: [...(first?.warnings ?? []), ...(second?.warnings ?? [])] };
+  return { files, repository, warnings: [...new Set([...(first?.warnings ?? []), ...(second?.warnings ?? [])])] };
 }
 
 function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSettings {

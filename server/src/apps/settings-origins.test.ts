@@ -117,6 +117,17 @@ describe("the layers of settings", () => {
     ]);
   });
 
+  test("a file that was also sent with the request is read once, under its name", () => {
+    const text = "[cerebrium.hardware]\ncpu = 3\nfoo = 1\ngpu_count = 2";
+    const repositoryToml = { name: "slipway.toml", text };
+    const { origins, warnings } = resolveSettings({ body: base, configToml: text, repositoryToml, providers });
+    assert.equal(origins.cpu, "config_toml");
+    assert.deepEqual(warnings, [
+      "hardware.foo in slipway.toml is unknown and has no effect; did you mean hardware.cpu?",
+      "hardware.gpu_count in slipway.toml is 2 and has no effect: the app runs on CPU.",
+    ]);
+  });
+
   test("a value that a rule has changed has its default's origin", () => {
     const text = "[cerebrium.hardware]\ngpu_count = 1";
     const { settings, origins } = resolveSettings({ body: base, configToml: text, repositoryToml: null, providers });

@@ -66,9 +66,12 @@ export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResu
     cwd: run.cwd,
     signal: tools.signal,
     timeoutMs: tools.timeoutMs,
-    onLine: (stream, text) => {
+    onLine: (stream, line) => {
+      // Where the platform keeps its data is for nobody else to know.
+      const isShown = run.isQuiet !== true;
+      const text = isShown ? tools.hidden.reduce((shown, folder) => shown.replaceAll(folder, "…"), line) : line;
       output = `${output}${text}\n`.slice(-outputCharactersMax);
-      if (run.isQuiet !== true) tools.log(run.stage, stream, text);
+      if (isShown) tools.log(run.stage, stream, text);
     },
   });
   tools.signal.throwIfAborted();
