@@ -148,9 +148,12 @@ class Endpoints:
     def unknown(self, name: str) -> str:
         """What to say when `name` is not an endpoint."""
         names = self.names()
+        shown = ", ".join(names[:NAMES_SHOWN_MAX])
+        if not name:
+            begin = "the address ends without the name of a function"
+            return "%s; main.py has: %s" % (begin, shown) if names else "main.py has no public function"
         if not names:
             return "main.py has no function '%s', nor any other public function" % name[:100]
-        shown = ", ".join(names[:NAMES_SHOWN_MAX])
         return "main.py has no function '%s'; it has: %s" % (name[:100], shown)
 
     def _is_endpoint(self, name: str, value) -> bool:

@@ -257,6 +257,7 @@ class CallTest(unittest.TestCase):
                 client.send(request("POST", path, b"{}"))
                 self.assertEqual(client.answer().status, 404, path)
         self.assertIn("echo, echo_later, typed", self.replica.call("nothing").message)
+        self.assertIn("without the name of a function; main.py has: echo,", self.replica.call("").message)
         for path in ("/echo", "//echo", "/echo/", "/%65cho"):
             with self.replica.client() as client:
                 client.send(request("POST", path + "?async=true", b'{"value": 1}'))
