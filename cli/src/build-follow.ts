@@ -4,8 +4,26 @@ import type { ApiClient } from "./api-client.ts";
 import { follow } from "./following.ts";
 import { plain } from "./plain-text.ts";
 
-/** How a build ended. */
-export type BuildEnd = { readonly status: string; readonly reason: string | null };
+/** How a build ended. `isSaid`: the reason is in its log, of which the end was printed. */
+export type BuildEnd = { readonly status: string; readonly reason: string | null; readonly isSaid: boolean };
+
+/** Notes what was printed of a log. */
+export class PrintedLines {
+  #last: readonly string[] = [];
+
+  /** A line. */
+  add(text: string): void {
+    this.#last = [...this.#last.slice(1 - lastMax), text];
+  }
+
+  /** True when one of the last lines has the text. */
+  have(text: string): boolean {
+    return this.#last.some((line) => line.includes(text));
+  }
+}
+
+/** The reason is among the last lines of the platform. */
+const lastMax = 5;
 
 /**
  * The end of the build at `path` of the API. `print` gets each line of the log once. Throws `Refused` when the platform does
@@ -16,15 +34,18 @@ export async function followBuild(
   path: string,
   { print, tell }: { readonly print: (line: string) => void; readonly tell: (message: string) => void },
 ): Promise<BuildEnd> {
+  const printed = new PrintedLines();
   const end = await follow(client, {
     ...{ path: `${path}/logs?follow=true`, from: null, tell },
     print({ data }) {
       const fields = fieldsOf(JSON.parse(data));
+      printed.add(textOf(fields, "log"));
       print(`${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${plain(textOf(fields, "log"))}`);
     },
   });
   const fields = fieldsOf(JSON.parse(end));
-  return { status: textOf(fields, "status"), reason: textOrNull(fields, "reason") };
+  const reason = textOrNull(fields, "reason");
+  return { status: textOf(fields, "status"), reason, isSaid: reason !== null && printed.have(reason) };
 }
 
 /** Of the longest name of a stage. */

@@ -1,6 +1,7 @@
 // Shared by `slipway logs --build` and `slipway builds`: finds a build by its number or id, and shows its log.
 import { answerOf } from "@slipway/client/client.ts";
 import { fieldsOf, textOf, textOrNull, type Fields } from "./answer.ts";
+import { PrintedLines } from "./build-follow.ts";
 import { projectPath } from "./connection.ts";
 import { follow } from "./following.ts";
 import { plain, plainJson } from "./plain-text.ts";
@@ -37,14 +38,19 @@ export async function showBuildLog(at: At, named: string, count: number | null):
   const { given, client, machine, path } = at;
   const { id } = await buildOf(at, named);
   const rest = `/apps/${encodeURIComponent(path.app_id)}/builds/${id}/logs`;
-  const print = (line: Fields): void => machine.print(given.has("json") ? plainJson(line) : shownLine(line));
+  const printed = new PrintedLines();
+  const print = (line: Fields): void => {
+    if (given.has("json")) return machine.print(plainJson(line));
+    printed.add(textOf(line, "log"));
+    machine.print(shownLine(line));
+  };
   if (given.has("follow")) {
     const address = projectPath(path.project_id, `${rest}?follow=true`);
     const end = await follow(client, {
       ...{ path: address, from: null, tell: (message: string) => machine.tell(message) },
       print: ({ data }) => print(fieldsOf(JSON.parse(data))),
     });
-    return ended(at, fieldsOf(JSON.parse(end)));
+    return ended(at, fieldsOf(JSON.parse(end)), printed);
   }
   const lines: Fields[] = [];
   for (let nextToken: string | undefined; ;) {
@@ -55,15 +61,17 @@ export async function showBuildLog(at: At, named: string, count: number | null):
     nextToken = page.nextPageToken;
     if (nextToken !== undefined) continue;
     for (const line of count === null ? lines : count === 0 ? [] : lines.slice(-count)) print(line);
-    return unfinished.has(page.status) ? 0 : ended(at, { status: page.status });
+    return unfinished.has(page.status) ? 0 : ended(at, { status: page.status }, printed);
   }
 }
 
 /** Tells how the build ended. Only who follows it gets its end as exit code. */
-function ended({ machine, given }: At, end: Fields): number {
+function ended({ machine, given }: At, end: Fields, printed: PrintedLines): number {
   const status = textOf(end, "status");
   const reason = textOrNull(end, "reason");
-  machine.tell(`The build ended: ${plain(status)}${reason === null ? "" : `. ${plain(reason)}`}`);
+  machine.tell(
+    `The build ended: ${plain(status)}${reason === null || printed.have(reason) ? "" : `. ${plain(reason)}`}`,
+  );
   return status === "success" || !given.has("follow") ? 0 : exitCodes.failed;
 }
 

@@ -3,6 +3,7 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { ApiRefused } from "./api-client.ts";
 import { bodyOf, bodyOptions } from "./call-body.ts";
+import { quoted } from "./call-example.ts";
 import { callToken } from "./call-token.ts";
 import { plain, plainJson } from "./plain-text.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
@@ -55,7 +56,7 @@ and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY
     const startMs = performance.now();
     const { response, runId } = await send(at);
     const status = response.statusCode ?? 0;
-    if (status >= 400) throw await refusalOf(response, status);
+    if (status >= 400) throw await refusalOf(response, status, given.operands("name=value"));
     if (given.has("async")) return await inBackground(at, response);
     const contentType = response.headers["content-type"] ?? "";
     await printAnswer(machine, { contentType, body: received(response) }, given.has("json"));
@@ -138,14 +139,23 @@ async function inBackground(at: At, response: IncomingMessage): Promise<number> 
   return run.status === "success" ? 0 : exitCodes.failed;
 }
 
-async function refusalOf(response: IncomingMessage, status: number): Promise<ApiRefused> {
+async function refusalOf(response: IncomingMessage, status: number, pairs: readonly string[]): Promise<ApiRefused> {
   const text = (await whole(received(response))).toString();
   const message = fieldOf(text, "message") ?? text.split("\n").map(plain).join("\n").slice(0, 2000);
   const hint =
     status === 401
       ? "\nCalls of apps take a token made for them. To create one that this command finds: slipway keys create <name> --readable"
-      : "";
+      : textHint(status, message, pairs);
   return new ApiRefused(status, `The call was answered with status ${status}: ${message}${hint}`, null);
+}
+
+/** How to send as text what was taken as JSON, where the runtime says that a text was expected. */
+function textHint(status: number, message: string, pairs: readonly string[]): string {
+  const name = status === 422 ? /the parameter '([^']+)' .*expected a string/.exec(message)?.[1] : undefined;
+  const pair = name === undefined ? undefined : pairs.find((one) => one.startsWith(`${name}=`));
+  if (name === undefined || pair === undefined) return "";
+  const text = pair.slice(name.length + 1);
+  return `\n${plain(text)} is valid JSON, so it was sent as JSON. To send it as text: ${quoted(`${name}=${JSON.stringify(text)}`)}`;
 }
 
 /** A field of a JSON object as text; null: there is none. */

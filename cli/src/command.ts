@@ -59,7 +59,10 @@ export type Command = Run & { readonly shape: CommandShape };
 
 /** The options that every command has. */
 export const commonOptions = {
-  json: { value: null, about: "Print JSON; commands that follow something print a line of JSON for each thing." },
+  json: {
+    value: null,
+    about: "Print JSON; logs, and commands that follow something, print a line of JSON for each thing.",
+  },
   help: { value: null, about: "Show this text.", short: "h" },
 } as const satisfies Record<string, Option>;
 

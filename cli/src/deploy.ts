@@ -244,12 +244,12 @@ class Deployment {
     machine.tell(`  To cancel it:  slipway builds cancel ${name} ${buildId}`);
   }
 
-  async #sayEnd({ buildId, url }: Begun, { status, reason }: BuildEnd, seconds: number): Promise<number> {
+  async #sayEnd({ buildId, url }: Begun, { status, reason, isSaid }: BuildEnd, seconds: number): Promise<number> {
     const { given, machine, name, folder } = this.#given;
     const isLive = status === "success";
     if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
     if (!isLive) {
-      machine.tell(`\n${name} was not deployed (${status})${reason === null ? "." : `: ${plain(reason)}`}`);
+      machine.tell(`\n${name} was not deployed (${status})${reason === null || isSaid ? "." : `: ${plain(reason)}`}`);
       const isServed = ((await this.#existing())?.liveRelease ?? null) !== null;
       machine.tell(`${adviceFor(status)}${isServed ? `\nWhat ran before of ${name} still runs.` : ""}`);
       return 1;

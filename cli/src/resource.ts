@@ -158,8 +158,8 @@ export function showCommand<Item>(
 /** A command that changes something and says what it did. With `--json` it prints the platform's answer. */
 export function changeCommand<Answer>(
   shape: Common & {
-    /** What is destroyed, as a question. The command asks it on a terminal, and needs `--yes` without one. */
-    readonly question?: (at: At) => string;
+    /** What is destroyed, as a question; null: nothing. The command asks it on a terminal, and needs `--yes` without one. */
+    readonly question?: (at: At) => string | null;
     readonly change: (at: At) => Promise<Answer>;
     /** One line, or several. */
     readonly said: (answer: Answer, at: At) => string | readonly string[];
@@ -172,7 +172,8 @@ export function changeCommand<Answer>(
     ...common,
     options: { ...options, ...(question === undefined ? {} : yesOption) },
     async run(at) {
-      if (question !== undefined) await confirm(at.given, at.machine, plain(question(at)));
+      const asked = question?.(at) ?? null;
+      if (asked !== null) await confirm(at.given, at.machine, plain(asked));
       const answer = await change(at);
       output(at.given, at.machine, answer, () => {
         for (const line of [said(answer, at)].flat()) at.machine.tell(plain(line));

@@ -58,12 +58,11 @@ export async function uploadFile(
   }
 }
 
-/** Downloads a file; "" as file: its own name, "-": standard output. The file is replaced when all of it has come. */
+/** Downloads a file; "-": to standard output. The file is replaced when all of it has come. */
 export async function downloadFile(
   { api, machine, path: ids, client }: At,
-  { path, file }: { readonly path: string; readonly file: string },
+  { path, to }: { readonly path: string; readonly to: string },
 ): Promise<{ readonly file: string; readonly bytes: number }> {
-  const to = file === "" ? basename(path) : file;
   const params = { path: { ...ids, volume_id }, query: defined({ file_path: path }) };
   const { url } = await answerOf(api.GET(`${route}/download`, { params }));
   // The address is its own proof: it gets no token.

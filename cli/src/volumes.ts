@@ -1,4 +1,6 @@
 // `slipway volumes …`: the files of a project that outlive replicas, which apps see at /persistent-storage.
+import { existsSync } from "node:fs";
+import { basename } from "node:path";
 import { answerOf } from "@slipway/client/client.ts";
 import { misuse } from "./refused.ts";
 import { changeCommand, defined, listCommand } from "./resource.ts";
@@ -73,12 +75,19 @@ created.`,
   download: changeCommand({
     name: "volumes download",
     about:
-      'Download a file of the volume. A file that is here is replaced once all of it has come; "-" is standard output.',
+      'Download a file of the volume; "-" is standard output. A file that is here is replaced, which is asked before, once all of it has come.',
     examples: ["volumes download models/model.bin", "volumes download results.csv - | head"],
     of: "project",
     operands: [pathOperand, { name: "file", about: "Where to. Default: its own name, here.", isOptional: true }],
+    question: ({ given }) => {
+      const file = targetOf(given.operand("path"), given.operand("file"));
+      return file !== "-" && existsSync(file) ? `Replace ${file}?` : null;
+    },
     hints: { 404: () => "To list the files: slipway volumes ls" },
-    change: (at) => downloadFile(at, { path: at.given.operand("path"), file: at.given.operand("file") }),
+    async change(at) {
+      const path = at.given.operand("path");
+      return await downloadFile(at, { path, to: targetOf(path, at.given.operand("file")) });
+    },
     said: ({ file, bytes }) => (file === "-" ? `${bytesText(bytes)} came.` : `Wrote ${file}, ${bytesText(bytes)}.`),
   }),
 
@@ -119,3 +128,8 @@ created.`,
     said: ({ name, sizeGb }) => `The volume ${name} may hold ${sizeGb} GB.`,
   }),
 };
+
+/** Where a file of the volume is downloaded to. */
+function targetOf(path: string, file: string): string {
+  return file === "" ? basename(path) : file;
+}

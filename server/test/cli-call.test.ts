@@ -107,6 +107,15 @@ test("what an app refuses goes to standard error, with a code that is not 0; so 
     const ended = await slipway(["call", `hello/${path}`]);
     assert.deepEqual([ended.code, ended.stdout, ended.stderr], [1, "", stderr]);
   }
+  const texts = "run: the parameter 'name' does not fit: expected a string, got the number 3";
+  const strict = await serve(t, (_request, response) => {
+    response.writeHead(422).end(JSON.stringify({ message: texts }));
+  });
+  const number = await commandLine(t, { baseUrl: strict, token, projectId })(["call", "hello/run", "n=1", "name=3"]);
+  assert.equal(
+    number.stderr,
+    `The call was answered with status 422: ${texts}\n3 is valid JSON, so it was sent as JSON. To send it as text: 'name="3"'\n`,
+  );
   const broken = await slipway(["call", "hello/broken"]);
   assert.deepEqual([broken.code, broken.stderr], [1, "The answer broke off (ECONNRESET).\n"]);
 });

@@ -28,14 +28,12 @@ test("files go up in parts, are listed, come down byte for byte, and are removed
     /^Wrote .*copy\.bin, 12\.0 MB\.\n$/,
   );
   assert.ok(readFileSync(copy).equals(bytes));
-  await done("volumes", "download", "empty", copy);
+  assert.match(await refused(2, "volumes", "download", "empty", copy), /^Replace .*copy\.bin\?.*add --yes/);
+  await done("volumes", "download", "empty", copy, "--yes");
   assert.equal(readFileSync(copy).length, 0);
   assert.deepEqual(readdirSync(folder).toSorted(), ["copy.bin", "empty", "model.bin"]);
 
-  assert.match(
-    await refused(4, "volumes", "download", "models/other.bin", copy),
-    /To list the files: slipway volumes ls/,
-  );
+  assert.match(await refused(4, "volumes", "download", "models/other.bin"), /To list the files: slipway volumes ls/);
   assert.match(await refused(2, "volumes", "upload", folder), /is not a file/);
   assert.match(await refused(2, "volumes", "upload", join(folder, "not")), /cannot be read/);
   assert.match(await refused(2, "volumes", "resize", "much"), /must be a whole number of gigabytes/);
