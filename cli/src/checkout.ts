@@ -1,8 +1,11 @@
 // The checkout of the platform that `up`, `down` and `start` work with: the one that this command line belongs to, else the one
-// around the working folder.
+// around the working folder, whose programs run only when the person says so: the folder may be a stranger's.
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import type { Given, Option } from "./command.ts";
 import type { Machine } from "./machine.ts";
+import { plain } from "./plain-text.ts";
+import { confirm } from "./prompt.ts";
 import { Refused } from "./refused.ts";
 
 /** The platform's program and its data. */
@@ -12,18 +15,34 @@ export type Checkout = {
   readonly dataDir: string;
   /** The Node.js that the project brings; it exists after the setup. */
   readonly node: string;
+  /** This command line belongs to it. */
+  readonly isOwn: boolean;
 };
+
+/** The option of commands that run programs of a checkout. */
+export const trustOption = {
+  yes: { value: null, about: "Run the programs of the checkout around this folder without asking.", short: "y" },
+} as const satisfies Record<string, Option>;
 
 /** Throws `Refused` that says where a platform is to be had. */
 export function findCheckout(machine: Pick<Machine, "environment">): Checkout {
-  const root = rootAbove(import.meta.dirname) ?? rootAbove(process.cwd());
+  const own = rootAbove(import.meta.dirname);
+  const root = own ?? rootAbove(process.cwd());
   if (root === null) throw noPlatformHere();
   const dataDir = machine.environment["SLIPWAY_DATA_DIR"] ?? "";
   return {
     root,
     dataDir: dataDir === "" ? join(root, ".slipway") : resolve(dataDir),
     node: join(root, "node_modules/.bin/node"),
+    isOwn: own !== null,
   };
+}
+
+/** The same, for a command that runs its programs. Asks first, unless this command line belongs to it or `--yes` was passed. */
+export async function trustedCheckout(given: Given, machine: Machine): Promise<Checkout> {
+  const checkout = findCheckout(machine);
+  if (!checkout.isOwn) await confirm(given, machine, `Run the programs in ${plain(checkout.root)}?`);
+  return checkout;
 }
 
 /** For a command line that was installed without the platform. */

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { findCheckout, platformEnvironment } from "./checkout.ts";
+import { platformEnvironment, trustedCheckout, trustOption } from "./checkout.ts";
 import { command } from "./command.ts";
 import { output } from "./output.ts";
 
@@ -12,12 +12,13 @@ export const down = command({
   about: `Stop the platform on this machine, after its running calls have ended, and the replicas of its apps. Data stays: the
 next slipway up goes on with it. Only the platform of the data folder ends (SLIPWAY_DATA_DIR).`,
   examples: ["down"],
-  run: (given, machine) => {
-    const checkout = findCheckout(machine);
+  options: trustOption,
+  async run(given, machine) {
+    const checkout = await trustedCheckout(given, machine);
     if (!existsSync(checkout.node)) {
       machine.tell("Nothing runs: this platform was never set up.");
       output(given, machine, { isStopped: true }, () => undefined);
-      return Promise.resolve(0);
+      return 0;
     }
     const { status } = spawnSync(checkout.node, [join(checkout.root, "tools/stop.ts")], {
       cwd: checkout.root,
@@ -25,6 +26,6 @@ next slipway up goes on with it. Only the platform of the data folder ends (SLIP
       stdio: ["ignore", given.has("json") ? process.stderr : "inherit", "inherit"],
     });
     output(given, machine, { isStopped: status === 0 }, () => undefined);
-    return Promise.resolve(status ?? 1);
+    return status ?? 1;
   },
 });

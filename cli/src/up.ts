@@ -1,10 +1,11 @@
 // `slipway up`: runs the platform of this machine in the background, waits until it is ready, and signs this command line in.
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, openSync, closeSync, readFileSync, renameSync } from "node:fs";
+import { existsSync, openSync, closeSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { fieldsOf, textOf } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
-import { findCheckout, platformEnvironment, type Checkout } from "./checkout.ts";
+import { platformEnvironment, trustedCheckout, trustOption, type Checkout } from "./checkout.ts";
 import { command } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
 import type { Machine } from "./machine.ts";
@@ -15,6 +16,7 @@ import { buildDashboard } from "./build-dashboard.ts";
 import { Refused } from "./refused.ts";
 import { isOfServiceAccount, readSignIns, writeSignIn } from "./sign-ins.ts";
 import { keepToken } from "./stored-token.ts";
+import { takeTurn } from "./up-turn.ts";
 
 const about = `
 Start the platform on this machine in the background, unless it runs already, and wait until it is ready. The first time this
@@ -40,8 +42,9 @@ export const up = command({
   name: "up",
   about,
   examples: ["up", "up --json"],
+  options: trustOption,
   async run(given, machine) {
-    const checkout = findCheckout(machine);
+    const checkout = await trustedCheckout(given, machine);
     const bootstrap = (await running(checkout, machine)) ?? (await start(checkout, machine));
     const isSignedIn = await signIn(bootstrap, checkout, machine);
     const { baseUrl: url, dashboardUrl, ownerEmail } = bootstrap;
@@ -56,6 +59,34 @@ export const up = command({
 });
 
 async function start(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
+  const endTurn = await turn(checkout, machine);
+  try {
+    // Another command has started it until now.
+    return (await running(checkout, machine)) ?? (await startAlone(checkout, machine));
+  } finally {
+    endTurn();
+  }
+}
+
+/** Waits for commands that begin to start it too. */
+async function turn({ dataDir }: Checkout, machine: Machine): Promise<() => void> {
+  const progress = new Progress(machine);
+  const beganMs = performance.now();
+  try {
+    for (;;) {
+      const endTurn = await takeTurn(dataDir);
+      if (endTurn !== null) return endTurn;
+      const elapsedMs = performance.now() - beganMs;
+      if (elapsedMs > readyMs) throw new Refused(`Another slipway up has not ended within ${readyMs / 1000} s.`);
+      progress.show(`Waiting for another slipway up … ${Math.floor(elapsedMs / 1000)} s`);
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+    }
+  } finally {
+    progress.clear();
+  }
+}
+
+async function startAlone(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
   setUp(checkout);
   const beganMs = performance.now();
   if (!(await startPlatform(checkout, machine))) return await othersReadiness(checkout, machine);
@@ -125,7 +156,9 @@ async function startPlatform(checkout: Checkout, machine: Machine): Promise<bool
   const { root, dataDir, node } = checkout;
   const logFile = logFileOf(checkout);
   const log = openLog(dataDir, logFile);
-  const child = spawn(node, [join(root, "server/src/main.ts")], {
+  const bounded = pathToFileURL(join(root, "tools/bounded-log.mjs"));
+  bounded.search = new URLSearchParams({ file: logFile }).toString();
+  const child = spawn(node, ["--import", bounded.href, join(root, "server/src/main.ts")], {
     cwd: root,
     env: platformEnvironment(machine, checkout),
     detached: true,
@@ -159,7 +192,6 @@ async function startPlatform(checkout: Checkout, machine: Machine): Promise<bool
 /** A new one; the one before is kept beside it. */
 function openLog(dataDir: string, logFile: string): number {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     if (existsSync(logFile)) renameSync(logFile, `${logFile}.1`);
     return openSync(logFile, "ax", 0o600);
   } catch (error) {

@@ -108,10 +108,11 @@ test("a folder that cannot be deployed is refused before anything is sent, with 
     [{ "main.py": mainPy }, 2, /has no slipway\.toml\. Make one: slipway init\. Or name the app/],
     [{ "slipway.toml": toml }, 2, /has no main\.py among the files to deploy.*\n.*slipway init/],
     [{ "slipway.toml": toml.replace("hello", "A") }, 2, /has no main\.py/],
+    [{ "main.py": mainPy, "slipway.toml": toml.replace("hello", "A") }, 1, /^name is "A", but/m],
     [
-      { "main.py": mainPy, "slipway.toml": toml.replace("hello", "A") },
+      { "main.py": mainPy, "slipway.toml": `${toml}[cerebrium.hardware]\ncpu = 0` },
       1,
-      /^deployment\.name in slipway\.toml is "A", but/,
+      /^hardware\.cpu in slipway\.toml is 0,/m,
     ],
   ];
   for (const [files, code, message] of refusals) {

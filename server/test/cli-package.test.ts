@@ -2,7 +2,7 @@
 // running platform.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
@@ -32,7 +32,8 @@ test("the packed command line deploys and shows an app, without the platform and
   const manifest = JSON.parse(readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"));
   const platform = await startPlatformOnTestServer(t);
   const { baseUrl, serviceAccountToken } = platform.bootstrap;
-  const slipway = commandsAt(t, { program, cwd: temporaryFolder(t, "app") });
+  const cwd = temporaryFolder(t, "app");
+  const slipway = commandsAt(t, { program, cwd });
   const said = async (words: readonly string[], input = ""): Promise<string> => {
     const { code, stdout, stderr } = await slipway(words, { input }).ended;
     assert.equal(code, 0, `${words.join(" ")}\n${stderr}`);
@@ -60,6 +61,23 @@ test("the packed command line deploys and shows an app, without the platform and
     assert.equal(code, 1);
     assert.match(stderr, /^The platform is not part of this package.*\n.*npm start\n.*slipway login --url/);
   }
+
+  // As if it were the platform's source: its programs are not run unasked.
+  mkdirSync(join(cwd, "tools"));
+  mkdirSync(join(cwd, "node_modules/.bin"), { recursive: true });
+  writeFileSync(join(cwd, "package.json"), '{"name": "slipway-workspace"}');
+  writeFileSync(join(cwd, "tools/setup.mjs"), 'import { writeFileSync } from "node:fs"; writeFileSync("was-run", "")');
+  writeFileSync(join(cwd, "node_modules/.bin/node"), "#!/bin/sh\ntouch was-run\n", { mode: 0o755 });
+  for (const words of [["up"], ["down"]]) {
+    const { code, stderr } = await slipway(words).ended;
+    assert.deepEqual(
+      [code, stderr.replace(cwd, ".")],
+      [2, "Run the programs in .? There is no terminal to ask on: add --yes to do it.\n"],
+    );
+  }
+  assert.ok(!existsSync(join(cwd, "was-run")));
+  await slipway(["up", "--yes"]).ended;
+  assert.ok(existsSync(join(cwd, "was-run")));
 });
 
 test("the package verifies an exported audit log, and has the terms of what it contains", async (t) => {
