@@ -65,7 +65,7 @@ port = ${kind.port}
   const command =
     kind.kind === "asgi"
       ? ["uvicorn", kind.app, "--host", "0.0.0.0", "--port", "8000"]
-      : ["gunicorn", kind.app, "--bind", "0.0.0.0:8000"];
+      : ["gunicorn", kind.app, "--preload", "--bind", "0.0.0.0:8000"];
   return `# ${kind.framework}, as ${kind.app}.
 [cerebrium.runtime.custom]
 entrypoint = [${command.map((word) => JSON.stringify(word)).join(", ")}]

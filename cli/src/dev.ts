@@ -141,9 +141,12 @@ function requireRunnable(folder: AppFolder, machine: Machine): void {
   if (custom === null && !existsSync(join(path, "main.py"))) {
     throw new Refused(`There is no main.py in ${path}. To begin an app here: slipway init`);
   }
-  const { pre_build_commands: before, shell_commands: after } = tableOf(settings["deployment"]);
-  const hasCommands = [before, after].flat().some((one) => typeof one === "string" && one.trim() !== "");
-  if (hasCommands) machine.tell("Commands of the build are not run here.");
+  const deployment = tableOf(settings["deployment"]);
+  const left = ["pre_build_commands", "shell_commands"].filter((name) =>
+    [deployment[name]].flat().some((one) => typeof one === "string" && one.trim() !== ""),
+  );
+  if (left.length > 0)
+    machine.tell(`Not run here, only by deployments: ${left.join(" and ")} of ${folder.toml?.file}.`);
 }
 
 function portOf(given: Given): number | null {

@@ -49,7 +49,7 @@ test("an empty folder gets a slipway.toml and a main.py, and neither is overwrit
 
 test("apps with a server of their own are found, with what starts them", (t) => {
   const uvicorn = (app: string) => ["uvicorn", app, "--host", "0.0.0.0", "--port", "8000"];
-  const gunicorn = (app: string) => ["gunicorn", app, "--bind", "0.0.0.0:8000"];
+  const gunicorn = (app: string) => ["gunicorn", app, "--preload", "--bind", "0.0.0.0:8000"];
   const cases: readonly [Record<string, string>, readonly string[]][] = [
     [{ "main.py": "from fastapi import FastAPI\napp = FastAPI(title='x')\n" }, uvicorn("main:app")],
     [{ "src/api/__init__.py": "import fastapi\nweb: fastapi.FastAPI = fastapi.FastAPI()\n" }, uvicorn("src.api:web")],
