@@ -263,8 +263,7 @@ test("a client that takes nothing of a file for a while is disconnected, and the
   t.after(() => client.destroy());
   client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
   const { response, isEnded } = await served;
-  await until("nothing is taken any more", () => response.writableNeedDrain);
-  await clock.advance(20_000);
+  await until("nothing is taken any more", () => response.writableNeedDrain).then(() => clock.advance(20_000));
   assert.equal(response.destroyed, false);
   await clock.advance(40_000);
   await isEnded;

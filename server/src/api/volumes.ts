@@ -70,8 +70,12 @@ export function volumeHandlers(parts: HandlerParts) {
     },
     async getVolumeFile(call) {
       const file = await volumes.openDownload(keyOf(call, "download_key"));
-      const entry = { key: file.projectId, deadline: { waitMs, clock } };
-      return await gate.run(() => sendFile(call, file, parts), entry).finally(() => file.handle.close());
+      try {
+        const entry = { key: file.projectId, deadline: { waitMs, clock } };
+        return await gate.run(() => sendFile(call, file, parts), entry);
+      } finally {
+        await file.handle.close();
+      }
     },
     async removeFile(call) {
       await volumes.remove(volumeOf(call), filePathOf(call), call.by);

@@ -219,7 +219,7 @@ export class Uploads {
   async #requireShare({ id, projectId }: store.UploadRow, bytes: number): Promise<void> {
     const { db, bytesMax } = this.#options;
     const ids = await store.waitingUploads(db, projectId);
-    const stored = await Promise.all(ids.map((one) => (one === id ? bytes : this.#stored(one))));
+    const stored = await Promise.all(ids.map(async (one) => (one === id ? bytes : await this.#stored(one))));
     const total = stored.reduce((sum, one) => sum + one, 0);
     if (total <= waitingMax * bytesMax) return;
     const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(waitingMax * bytesMax)} (${waitingMax} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
