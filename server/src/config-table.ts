@@ -94,7 +94,7 @@ export const settingTable = {
   SLIPWAY_GIT_TIMEOUT_SECONDS: integer("300", 1, 3600).about("Timeout for fetching a repository."),
   SLIPWAY_GIT_SIZE_MB: integer("2048", 1, 1_000_000).about("Maximum size of a fetched repository, in MB."),
   SLIPWAY_UPLOAD_SIZE_MB: integer("10000", 1, 1_000_000).about(
-    "Maximum size of the files of a deployment by upload, packed and unpacked, in MB.",
+    "Maximum size of the files of a deployment by upload, packed and unpacked, in MB. The uploads of a project that wait for more, or for their builds, take at most four times as much together.",
   ),
   SLIPWAY_GIT_POLL_SECONDS: integer("60", 0, 86400).about(
     "How often the branches of apps are checked for new commits where no hook reports pushes; apps whose hook has worked are checked every hour. 0: never.",
