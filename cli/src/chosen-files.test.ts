@@ -63,6 +63,14 @@ test("ignore files count on every level and above, and .slipwayignore takes back
   assert.deepEqual(leftOut, ["a.log", "other.bin", "secret", "weights"]);
 });
 
+test("a line of an ignore file that would take for ever is refused", async (t) => {
+  const usual = { ".gitignore": "# *** a * b * c * d ***\n**/*.py[cod]\n**/build/**/*-*.tmp\n", "main.py": "" };
+  assert.deepEqual(await chosenIn(folderWith(t, usual)), ["main.py"]);
+  const slow = { ["a".repeat(200)]: "", "main.py": "" };
+  for (const line of [`${"*a".repeat(30)}b`, `${"**/a/".repeat(30)}b`])
+    await assert.rejects(chosenIn(folderWith(t, { ...slow, ".gitignore": line })), /which has too many \*/);
+});
+
 test("a link is followed within the folder, and refused when it leads out, to nothing, or back into itself", async (t) => {
   const outside = folderWith(t, { "secret.txt": "" });
   const files = { "main.py": "", "data/x": "1", ".git/HEAD": "" };

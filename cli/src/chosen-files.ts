@@ -30,6 +30,8 @@ export type ChosenFiles = {
 const neverNames = new Set([".git", ".hg", ".svn", ".slipway", "node_modules", "__pycache__"]);
 /** Each folder's rules; the second file can take back what the first one says. */
 const ignoreNames = [".gitignore", ".slipwayignore"] as const;
+/** In one name of a line of an ignore file. Each more makes a match up to 255 times as slow. */
+const starsMax = 3;
 /** The platform takes no more. */
 const filesMax = 200_000;
 
@@ -154,9 +156,25 @@ function includeTest({ include, toml }: AppFolder): (path: string) => boolean {
 function rulesOf(folder: string): Rules | null {
   const texts = ignoreNames.flatMap((name) => {
     const file = join(folder, name);
-    return existsSync(file) ? [readFileSync(file, "utf8")] : [];
+    if (!existsSync(file)) return [];
+    const text = readFileSync(file, "utf8");
+    requireSimple(file, text);
+    return [text];
   });
   return texts.length === 0 ? null : { base: folder, rules: ignore().add(texts.join("\n")) };
+}
+
+/** Lines that would take for ever with a long name: the folder may be a stranger's. */
+function requireSimple(file: string, text: string): void {
+  const stars = (part: string): number => part.match(/\*+/g)?.length ?? 0;
+  const isSimple = (line: string): boolean =>
+    stars(line) <= 2 * starsMax && line.split("/").every((name) => stars(name) <= starsMax);
+  const line = text.split("\n").find((one) => !one.startsWith("#") && !isSimple(one));
+  if (line === undefined) return;
+  throw new Refused(
+    `${file} has ${JSON.stringify(line.slice(0, 200))}, which has too many * for slipway deploy: at most ${starsMax} in a name, and ${2 * starsMax} in all.`,
+    { exitCode: 2 },
+  );
 }
 
 /** Those of the folders above, up to the one of the repository. */
