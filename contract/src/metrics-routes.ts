@@ -31,6 +31,14 @@ export const resourceMetrics = z.strictObject({
   gpu: chart.meta({ description: "Utilization of a replica's GPUs, in percent." }),
   containers: chart.meta({ description: "How many replicas there were, and were ready." }),
   requests: chart.meta({ description: "How many calls arrived in the step." }),
+  failures: chart.meta({
+    description: "How many calls were answered with status 500 or above in the step, or cut off.",
+  }),
+  latency: chart.meta({
+    description:
+      "Milliseconds from the arrival of calls to the end of their answers, of those that ended in the step: p50, p95 and p99, estimated from counts of 19 ranges.",
+  }),
+  starts: chart.meta({ description: "How many replicas started in the step, beside those that tried a release." }),
 });
 
 /** By operation id; part of the table in `routes.ts`. */
@@ -39,7 +47,7 @@ export const metricsRoutes = {
     method: "GET",
     path: `${paths.app}/resource-metrics`,
     about:
-      "What an app's replicas used, how many there were, and how many calls arrived, over at most the last 30 days, as points of equal steps. Measured once a minute; older than a day there is a point for a quarter of an hour or more. A series is named after its replica; those beyond 20 at once are together in `others`. An app without replicas and calls has no points.",
+      "What an app's replicas used, how many there were and started, and how many calls arrived, how long they took and how many failed, over at most the last 30 days, as points of equal steps. Measured once a minute; older than a day there is a point for a quarter of an hour or more. A series is named after its replica; those beyond 20 at once are together in `others`. An app without replicas and calls has no points.",
     access: "apps.read",
     audit: null,
     query,

@@ -81,8 +81,8 @@ export async function openCalls(
   });
   const uses = new UseOfReplicas({ driver, clock, log });
   const replicaUses = (): Promise<ReplicaUses> => uses.get();
-  const [replicas, received] = [() => scheduler.replicas(), () => proxy.meters()];
-  const useHistory = new UseHistory({ db, driver, replicas, received, clock, log, lifecycle });
+  const [replicas, calls] = [() => scheduler.replicas(), () => proxy.meters()];
+  const useHistory = new UseHistory({ db, driver, replicas, calls, clock, log, lifecycle });
   useHistory.start();
   return { proxy, scheduler, runs, runUseCases, records, conditionsOf, replicaUses, useHistory };
 }

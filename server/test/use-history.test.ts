@@ -1,14 +1,17 @@
 // The history of what apps use: measured by the minute, told as charts, bounded for an app with many replicas, gone when it is old.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { sql } from "kysely";
 import { resourceMetrics } from "@slipway/contract/metrics-routes.ts";
 import type { ReplicaUsage } from "#drivers/driver.ts";
 import type { AppId, ReplicaId } from "#lib/ids.ts";
+import { Histogram } from "#lib/histogram.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import { daysAgo, removeOld } from "#lib/retention.ts";
-import { UseHistory, type UseHistoryParts } from "#scheduler/use-history.ts";
+import { UseHistory, type CountedCalls, type UseHistoryParts } from "#scheduler/use-history.ts";
 import { useRemovalSteps } from "#scheduler/use-history-store.ts";
+import { insertReleases } from "./support/release-rows.ts";
 import { serveExamples, deploy } from "./support/examples.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { movableClock } from "./support/movable-clock.ts";
@@ -16,7 +19,7 @@ import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts"
 import { until } from "./support/until.ts";
 
 type Shown = { readonly timestamps: string[]; readonly series: { name: string; data: (string | null)[] }[] };
-type Charts = Record<"cpu" | "memory" | "gpu" | "containers" | "requests", Shown>;
+type Charts = Record<keyof typeof resourceMetrics.shape, Shown>;
 
 const minuteMs = 60_000;
 
@@ -38,6 +41,13 @@ function pointsOf({ timestamps, series }: Shown, name: string): [string | undefi
   return data.flatMap((point, index) => (point === null ? [] : [[timestamps[index], point] as [string, string]]));
 }
 
+/** The counters of an app, after calls that took so long; `failedTotal` of them failed. */
+function counted(appId: AppId, receivedTotal: number, took: readonly number[] = [], failedTotal = 0): CountedCalls {
+  const durations = new Histogram();
+  for (const ms of took) durations.add(ms);
+  return { appId, receivedTotal, failedTotal, durations };
+}
+
 /** An API whose clock stands at the start of an hour, and a history over what the test says. */
 async function startStage(t: Parameters<typeof startManagementApi>[0]) {
   const clock = movableClock();
@@ -46,12 +56,12 @@ async function startStage(t: Parameters<typeof startManagementApi>[0]) {
   const state = {
     replicas: [] as { replicaId: ReplicaId; appId: AppId; state: "ready" | "starting"; beganAtMs: number }[],
     usage: new Map<ReplicaId, ReplicaUsage>(),
-    received: [] as { appId: AppId; receivedTotal: number }[],
+    calls: [] as CountedCalls[],
   };
   const parts: UseHistoryParts = {
     ...{ db: api.db, clock, log: silentLog, lifecycle: new Lifecycle({ log: silentLog, clock }) },
     replicas: () => state.replicas,
-    received: () => state.received,
+    calls: () => state.calls,
     driver: { usage: () => Promise.resolve(new Map(state.usage)) },
   };
   return { api, clock, state, parts, history: new UseHistory(parts) };
@@ -67,15 +77,12 @@ test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of 
     { replicaId: one, appId, state: "ready", beganAtMs },
     { replicaId: two, appId, state: "starting", beganAtMs: beganAtMs + 1 },
   ];
-  state.received = [
-    { appId, receivedTotal: 7 },
-    { appId: other, receivedTotal: 0 },
-  ];
+  state.calls = [counted(appId, 7, [3, 3, 3, 400, 2_000_000], 2), counted(other, 0)];
   state.usage.set(one, { cpuSeconds: 20, memoryBytes: 1000, gpu: { utilization: 0.5, memoryBytes: 5 } });
   await history.measure();
   clock.moveMs += minuteMs;
   state.usage.set(one, { cpuSeconds: 50, memoryBytes: 3000, gpu: { utilization: 1, memoryBytes: 5 } });
-  state.received = [{ appId, receivedTotal: 9 }];
+  state.calls = [counted(appId, 9, [3, 3, 3, 3, 3, 400, 2_000_000], 2)];
   await history.measure();
 
   const charts = await chartsOf(api, appId, `start=${hour}`);
@@ -104,18 +111,41 @@ test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of 
     [hour, "7"],
     [second, "2"],
   ]);
+  assert.deepEqual(pointsOf(charts.failures, "failures"), [
+    [hour, "2"],
+    [second, "0"],
+  ]);
+  // Within the range of 2.5 to 5 ms, and 250 to 500; what takes longer than the last range has an end is its beginning.
+  assert.deepEqual(
+    pointsOf(charts.latency, "p50"),
+    [
+      [hour, String(2.5 + (2.5 * 2.5) / 3)],
+      [second, "3.75"],
+    ].map(([at, ms]) => [at, String(Number(Number(ms).toFixed(2)))]),
+  );
+  assert.deepEqual(pointsOf(charts.latency, "p99")[0], [hour, "900000"]);
   assert.deepEqual((await chartsOf(api, appId, `start=${hour}&containerId=r-two`)).cpu.series, []);
   assert.deepEqual((await chartsOf(api, other, `start=${hour}`)).requests.series[0]?.data.filter(Boolean), []);
 
-  // Another process of the platform: its counters begin at zero, and the same quarter of an hour goes on.
+  await goesOnInAnotherProcess({ api, clock, state, parts }, appId, hour);
+});
+
+/** Its counters begin at zero, and the same quarter of an hour goes on. */
+async function goesOnInAnotherProcess(
+  { api, clock, state, parts }: Omit<Awaited<ReturnType<typeof startStage>>, "history">,
+  appId: AppId,
+  hour: string,
+): Promise<void> {
   clock.moveMs += minuteMs;
-  state.received = [{ appId, receivedTotal: 3 }];
+  state.calls = [counted(appId, 3, [3, 400], 1)];
   await new UseHistory(parts).measure();
   clock.moveMs += 25 * 60 * minuteMs;
   const day = await chartsOf(api, appId, `start=${hour}&resolution=high`);
   assert.deepEqual(pointsOf(day.requests, "requests"), [[hour, "12"]], "a quarter of an hour is one point");
-  assert.equal(pointsOf(day.memory, one)[0]?.[1], String(Math.round((1000 + 3000 + 3000) / 3)));
-});
+  assert.deepEqual(pointsOf(day.failures, "failures"), [[hour, "3"]]);
+  assert.deepEqual(pointsOf(day.latency, "p50"), [[hour, "4.38"]], "of six short calls and three long ones");
+  assert.equal(pointsOf(day.memory, "r-one")[0]?.[1], String(Math.round((1000 + 3000 + 3000) / 3)));
+}
 
 test("an app with very many replicas has as many rows as one with twenty, and the rest is told together", async (t) => {
   const { api, clock, state, history } = await startStage(t);
@@ -143,7 +173,7 @@ test("an app with very many replicas has as many rows as one with twenty, and th
 test("rows of minutes go after a day, the others after a month, and nothing is told of earlier times", async (t) => {
   const { api, clock, state, history, parts } = await startStage(t);
   const appId = await createApp(api, "old");
-  state.received = [{ appId, receivedTotal: 1 }];
+  state.calls = [counted(appId, 1)];
   await history.measure();
   const remove = () =>
     removeOld(
@@ -171,6 +201,22 @@ test("rows of minutes go after a day, the others after a month, and nothing is t
     (await chartsOf(api, appId, "start=2020-01-02T00:00:00Z&end=2020-01-03T00:00:00Z")).cpu.timestamps,
     [],
   );
+});
+
+test("charts tell in which step replicas started, but not those that tried a release", async (t) => {
+  const { api, clock } = await startStage(t);
+  const appId = await createApp(api, "starting");
+  await insertReleases(api.db, appId);
+  const at = new Date(clock.now() - 5 * minuteMs);
+  await sql`
+    insert into replicas (id, project_id, app_id, release_id, build_id, driver, state, compute, compute_tier, gpu_count,
+                          cpu_cores, memory_gb, created_at, is_trial)
+    select 'r-' || n, project_id, app_id, id, build_id, 'process', 'ready', 'CPU', 'protected', 0, 1, 1, ${at}, n > 2
+      from releases cross join generate_series(1, 3) n
+     where app_id = ${appId} and releases.number = 2`.execute(api.db);
+  const { starts } = await chartsOf(api, appId);
+  const minute = new Date(at.getTime() - (at.getTime() % minuteMs)).toISOString();
+  assert.deepEqual(pointsOf(starts, "starts"), [[minute, "2"]]);
 });
 
 test("parameters that fit nothing are refused by name", async (t) => {

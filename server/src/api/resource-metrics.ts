@@ -1,6 +1,7 @@
 // Charts of an app: the points of its history as series, with a place in each for every step.
 import type { z } from "zod";
 import type { resourceMetrics } from "@slipway/contract/metrics-routes.ts";
+import { quantileMs } from "#lib/histogram.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import type { UseChart, UseQuery } from "#scheduler/use-history.ts";
 import type { UsePoint } from "#scheduler/use-history-store.ts";
@@ -12,6 +13,9 @@ type Series = Metrics["cpu"]["series"][number];
 
 /** Replicas in a chart, those that ran longest: an app whose replicas come and go has had thousands in a month. */
 const seriesMax = 50;
+
+/** Of latencies. */
+const quantiles = [50, 95, 99];
 
 /** Route handlers for charts of an app. */
 export function resourceMetricsHandlers({ apps, useHistory }: HandlerParts) {
@@ -67,11 +71,23 @@ function showChart(chart: UseChart, { withOthers }: { readonly withOthers: boole
       ],
     },
     requests: { timestamps, series: [one("requests", app, ({ requests }) => text(requests, 0))] },
+    failures: { timestamps, series: [one("failures", app, ({ failures }) => text(failures, 0))] },
+    latency: { timestamps, series: quantiles.map((percent) => one(`p${percent}`, app, (at) => latency(at, percent))) },
+    starts: {
+      timestamps,
+      series: [{ name: "starts", data: times.map((at) => chart.starts.get(at)?.toString() ?? null) }],
+    },
   };
 }
 
 function samplesOf(points: readonly UsePoint[]): number {
   return points.reduce((total, { samples }) => total + samples, 0);
+}
+
+/** In milliseconds. */
+function latency({ durations }: UsePoint, percent: number): string | null {
+  const ms = quantileMs(durations ?? [], percent / 100);
+  return ms === null ? null : text(ms, 2);
 }
 
 /** Without an exponent, and without zeros at the end. */

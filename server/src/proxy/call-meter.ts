@@ -28,6 +28,8 @@ export class CallMeter {
   clientGoneTotal = 0;
   /** Answers cut off after their head: the replica broke off or timed out. */
   cutTotal = 0;
+  /** From arrival to the end of the answer. */
+  readonly durations = new Histogram();
   /** Total of all answers. */
   durationMs = 0;
   /** Answers per class of `statusClasses`. */
@@ -55,11 +57,17 @@ export class CallMeter {
     return this.#endsMinusBegins + this.running * nowMs;
   }
 
+  /** Answers of the server's kind of errors, and those that were cut off. */
+  get failedTotal(): number {
+    return (this.answers[4] ?? 0) + this.cutTotal;
+  }
+
   /** Counts an answer. */
   answered(status: number, durationMs: number): void {
     const index = Math.min(Math.max(Math.trunc(status / 100), 1), statusClasses.length) - 1;
     this.answers[index] = (this.answers[index] ?? 0) + 1;
     this.durationMs += durationMs;
+    this.durations.add(durationMs);
     this.times.duration.add(durationMs);
   }
 }

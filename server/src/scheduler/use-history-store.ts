@@ -22,10 +22,21 @@ export type UseSample = {
   readonly ready: number;
   /** Calls received since the previous measurement. */
   readonly requests: number;
+  /** Of the calls that ended since then: how many failed, and how many took how long, by bucket; null: not counted. */
+  readonly failures: number;
+  readonly durations: readonly number[] | null;
 };
 
 /** Means over one point of a chart; `requests` is a sum. `at`: its start, in milliseconds since the epoch. */
-export type UsePoint = Omit<UseSample, "appId"> & { readonly at: number; readonly samples: number };
+export type UsePoint = Omit<UseSample, "appId" | "durations"> & {
+  /** Those of each row. */
+  readonly durations: readonly (readonly number[])[] | null;
+  readonly at: number;
+  readonly samples: number;
+};
+
+/** The steps of a chart. `stepMs` is a multiple of the rows' steps. */
+type Steps = { readonly from: Date; readonly to: Date; readonly stepMs: number };
 
 /** Adds measurements of one moment to their rows, in order and in one transaction; skips deleted apps. */
 export async function addUses(db: Db, samples: readonly UseSample[], atMs: number): Promise<void> {
@@ -37,11 +48,12 @@ async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Pro
     const at = new Date(atMs - (atMs % (step * 1000)));
     await sql`
       insert into app_uses (app_id, step_seconds, at, replica_id, samples,
-                            cores, memory_bytes, gpu_utilization, running, ready, requests)
-      select "appId", ${step}, ${at}::timestamptz, "replicaId", 1, cores, "memoryBytes", gpu, running, ready, requests
+                            cores, memory_bytes, gpu_utilization, running, ready, requests, failures, durations)
+      select "appId", ${step}, ${at}::timestamptz, "replicaId", 1, cores, "memoryBytes", gpu, running, ready, requests,
+             failures, durations
         from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb) as given (
           "appId" text, "replicaId" text, cores float8, "memoryBytes" float8, gpu float8,
-          running float8, ready float8, requests float8)
+          running float8, ready float8, requests float8, failures float8, durations float8[])
        where exists (select from apps where apps.id = "appId" and deleting_at is null)
        order by "appId", "replicaId"
       on conflict (app_id, step_seconds, at, replica_id) do update set
@@ -52,21 +64,20 @@ async function addInTx(tx: Tx, samples: readonly UseSample[], atMs: number): Pro
                                    excluded.gpu_utilization),
         running = app_uses.running + excluded.running,
         ready = app_uses.ready + excluded.ready,
-        requests = app_uses.requests + excluded.requests`.execute(tx);
+        requests = app_uses.requests + excluded.requests,
+        failures = app_uses.failures + excluded.failures,
+        durations = (
+          select array_agg(coalesce(one, 0) + coalesce(other, 0) order by place)
+            from unnest(app_uses.durations, excluded.durations) with ordinality as counts (one, other, place)
+        )`.execute(tx);
   }
 }
 
-/** The points of a chart of an app, or of one of its replicas and the app, by time. `stepMs` is a multiple of the rows' steps. */
+/** The points of a chart of an app, or of one of its replicas and the app, by time. */
 export async function readUses(
   db: Db,
   appId: AppId,
-  wanted: {
-    readonly from: Date;
-    readonly to: Date;
-    readonly stepMs: number;
-    readonly rows: "minutes" | "quarters";
-    readonly replicaId: ReplicaId | null;
-  },
+  wanted: Steps & { readonly rows: "minutes" | "quarters"; readonly replicaId: ReplicaId | null },
 ): Promise<readonly UsePoint[]> {
   const { from, to, stepMs, replicaId } = wanted;
   const { step } = wanted.rows === "minutes" ? minutes : quarters;
@@ -75,11 +86,22 @@ export async function readUses(
            sum(samples)::float8 as samples, sum(cores) / sum(samples) as cores,
            sum(memory_bytes) / sum(samples) as "memoryBytes",
            sum(gpu_utilization) / sum(samples) filter (where gpu_utilization is not null) as gpu,
-           sum(running) / sum(samples) as running, sum(ready) / sum(samples) as ready, sum(requests) as requests
+           sum(running) / sum(samples) as running, sum(ready) / sum(samples) as ready, sum(requests) as requests,
+           sum(failures) as failures, jsonb_agg(durations) filter (where durations is not null) as durations
       from app_uses
      where app_id = ${appId} and step_seconds = ${step} and at >= ${from} and at < ${to}
        and (${replicaId}::text is null or replica_id in (${replicaId}, ''))
      group by 1, 2 order by 1, 2`;
+}
+
+/** How many replicas of an app started, by the start of the step, beside those that only tried a release. */
+export async function readStarts(db: Db, appId: AppId, { from, to, stepMs }: Steps): Promise<Map<number, number>> {
+  const rows = await readRows<{ at: number; starts: number }>(db)`
+    select floor(extract(epoch from created_at) * 1000 / ${stepMs})::float8 * ${stepMs} as at, count(*)::float8 as starts
+      from replicas
+     where app_id = ${appId} and created_at >= ${from} and created_at < ${to} and not is_trial
+     group by 1`;
+  return new Map(rows.map(({ at, starts }) => [at, starts]));
 }
 
 /** What is too old of all apps. `daysAgo` gives the instant that many days before now. */

@@ -7,7 +7,7 @@ import { daysAgo, startRetention } from "#lib/retention.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Replica } from "./replica.ts";
 import { coresOf } from "./utilization.ts";
-import { addUses, readUses, useRemovalSteps, type UsePoint, type UseSample } from "./use-history-store.ts";
+import * as store from "./use-history-store.ts";
 
 const measureEveryMs = 60_000;
 /** Replicas of an app with rows of their own, those that began first: more lines than a chart shows. */
@@ -27,8 +27,16 @@ const pointsMax = { medium: 130, high: 1_500 } as const;
 export type UseHistoryParts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & {
   readonly replicas: () => Iterable<Pick<Replica, "replicaId" | "appId" | "state" | "beganAtMs">>;
   readonly driver: Pick<Driver, "usage">;
-  /** How many calls each app has received since the platform started. */
-  readonly received: () => Iterable<{ readonly appId: AppId; readonly receivedTotal: number }>;
+  readonly calls: () => Iterable<CountedCalls>;
+};
+
+/** What is counted of the calls of an app since the platform started. */
+export type CountedCalls = {
+  readonly appId: AppId;
+  readonly receivedTotal: number;
+  readonly failedTotal: number;
+  /** Of those that were answered. */
+  readonly durations: { readonly buckets: Iterable<number> };
 };
 
 export type UseQuery = {
@@ -44,7 +52,9 @@ export type UseChart = {
   readonly fromMs: number;
   readonly toMs: number;
   readonly stepMs: number;
-  readonly points: readonly UsePoint[];
+  readonly points: readonly store.UsePoint[];
+  /** How many replicas started, by the start of the step. */
+  readonly starts: ReadonlyMap<number, number>;
 };
 
 type Measured = { readonly atMs: number; readonly usage: ReadonlyMap<ReplicaId, ReplicaUsage> };
@@ -53,7 +63,8 @@ type Measured = { readonly atMs: number; readonly usage: ReadonlyMap<ReplicaId, 
 export class UseHistory {
   readonly #parts: UseHistoryParts;
   #before: Measured = { atMs: 0, usage: new Map() };
-  readonly #received = new Map<AppId, number>();
+  /** Received calls, failed ones, and those of each bucket. */
+  readonly #counted = new Map<AppId, readonly number[]>();
 
   constructor(parts: UseHistoryParts) {
     this.#parts = parts;
@@ -65,39 +76,43 @@ export class UseHistory {
     const loop = new Loop({ name: "use of apps", turn: () => this.measure(), intervalMs: measureEveryMs, clock, log });
     loop.start();
     lifecycle.onClose("use of apps", () => loop.stop());
-    const removal = () => useRemovalSteps(db, (days) => daysAgo(clock, days));
+    const removal = () => store.useRemovalSteps(db, (days) => daysAgo(clock, days));
     startRetention({ name: "retention of uses", steps: removal, clock, log, lifecycle });
   }
 
   /** One measurement of all apps. Rejects when the driver or the database does not answer; calls then count in the next one. */
   async measure(): Promise<void> {
-    const { db, driver, clock, replicas, received } = this.#parts;
+    const { db, driver, clock, replicas, calls } = this.#parts;
     const ofApps = Map.groupBy(replicas(), ({ appId }) => appId);
     const now: Measured = { usage: ofApps.size === 0 ? new Map() : await driver.usage(), atMs: clock.monotonicMs() };
-    const totals = new Map(Array.from(received(), (one) => [one.appId, one.receivedTotal] as const));
-    const samples: UseSample[] = [];
+    const totals = new Map(
+      Array.from(
+        calls(),
+        (one) => [one.appId, [one.receivedTotal, one.failedTotal, ...one.durations.buckets]] as const,
+      ),
+    );
+    const samples: store.UseSample[] = [];
     for (const appId of new Set([...ofApps.keys(), ...totals.keys()])) {
-      const [total, before] = [totals.get(appId) ?? 0, this.#received.get(appId) ?? 0];
-      // An app whose counter began anew has a lower one.
-      const requests = total < before ? total : total - before;
+      const counts = countsSince(this.#counted.get(appId) ?? [], totals.get(appId) ?? []);
       const ofApp = ofApps.get(appId) ?? [];
-      if (ofApp.length > 0 || requests > 0) samples.push(...this.#samples(appId, ofApp, { now, requests }));
+      if (ofApp.length > 0 || counts.some((count) => count > 0))
+        samples.push(...this.#samples(appId, ofApp, { now, counts }));
     }
     for (let at = 0; at < samples.length; at += samplesMax) {
       const some = samples.slice(at, at + samplesMax);
-      await addUses(db, some, clock.now());
-      for (const { appId } of some) this.#received.set(appId, totals.get(appId) ?? 0);
+      await store.addUses(db, some, clock.now());
+      for (const { appId } of some) this.#counted.set(appId, totals.get(appId) ?? []);
     }
-    for (const appId of this.#received.keys()) if (!totals.has(appId)) this.#received.delete(appId);
+    for (const appId of this.#counted.keys()) if (!totals.has(appId)) this.#counted.delete(appId);
     this.#before = now;
   }
 
   #samples(
     appId: AppId,
     replicas: readonly Pick<Replica, "replicaId" | "state" | "beganAtMs">[],
-    given: { readonly now: Measured; readonly requests: number },
-  ): UseSample[] {
-    const nothing = { running: 0, ready: 0, requests: 0 };
+    given: { readonly now: Measured; readonly counts: readonly number[] },
+  ): store.UseSample[] {
+    const nothing = { running: 0, ready: 0, requests: 0, failures: 0, durations: null };
     const measured = replicas
       .toSorted((one, other) => one.beganAtMs - other.beganAtMs)
       .flatMap((replica) => {
@@ -106,8 +121,10 @@ export class UseHistory {
       });
     const others = measured.slice(replicasMax);
     const gpus = others.flatMap(({ gpu }) => gpu ?? []);
-    const app: UseSample = {
-      ...{ appId, replicaId: "", requests: given.requests },
+    const [requests = 0, failures = 0, ...durations] = given.counts;
+    const app: store.UseSample = {
+      ...{ appId, replicaId: "", requests, failures },
+      durations: durations.some((count) => count > 0) ? durations : null,
       cores: sum(others.map(({ cores }) => cores)),
       memoryBytes: sum(others.map(({ memoryBytes }) => memoryBytes)),
       gpu: gpus.length === 0 ? null : sum(gpus) / gpus.length,
@@ -121,7 +138,7 @@ export class UseHistory {
   #useOf(
     { replicaId, beganAtMs }: Pick<Replica, "replicaId" | "beganAtMs">,
     now: Measured,
-  ): Pick<UseSample, "cores" | "memoryBytes" | "gpu"> | null {
+  ): Pick<store.UseSample, "cores" | "memoryBytes" | "gpu"> | null {
     const used = now.usage.get(replicaId);
     if (used === undefined) return null;
     const before = this.#before.usage.get(replicaId);
@@ -143,12 +160,17 @@ export class UseHistory {
     });
     const fromMs = wantedMs - (wantedMs % stepMs);
     const { replicaId } = query;
-    const points =
-      fromMs >= toMs
-        ? []
-        : await readUses(db, appId, { from: new Date(fromMs), to: new Date(toMs), stepMs, rows, replicaId });
-    return { fromMs, toMs, stepMs, points };
+    const wanted = { from: new Date(fromMs), to: new Date(toMs), stepMs };
+    if (fromMs >= toMs) return { fromMs, toMs, stepMs, points: [], starts: new Map() };
+    const points = await store.readUses(db, appId, { ...wanted, rows, replicaId });
+    return { fromMs, toMs, stepMs, points, starts: await store.readStarts(db, appId, wanted) };
   }
+}
+
+/** Counters that began anew are lower than before. */
+function countsSince(before: readonly number[], now: readonly number[]): readonly number[] {
+  const counts = now.map((count, index) => count - (before[index] ?? 0));
+  return counts.some((count) => count < 0) ? now : counts;
 }
 
 /** The finest step that gives no more points. */

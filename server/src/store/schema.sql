@@ -47,6 +47,8 @@ create table app_uses (
   running double precision not null,
   ready double precision not null,
   requests double precision not null,
+  failures double precision not null default 0,
+  durations double precision[],
   constraint app_uses_pkey PRIMARY KEY (app_id, step_seconds, at, replica_id),
   constraint app_uses_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint app_uses_samples_check CHECK ((samples > 0)),

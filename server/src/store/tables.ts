@@ -17,7 +17,7 @@ export type Tables = {
     is_shown: boolean | null; };
   app_uses: { app_id: AppId; step_seconds: "60" | "900"; at: Date; replica_id: ReplicaId; samples: number;
     cores: number; memory_bytes: number; gpu_utilization: number | null; running: number; ready: number;
-    requests: number; };
+    requests: number; failures: Generated<number>; durations: number[] | null; };
   apps: { id: AppId; project_id: ProjectId; name: string; request: Json; config_toml: string | null;
     docker_auth_sealed: string | null; live_release_id: ReleaseId | null; created_at: Generated<Date>;
     updated_at: Generated<Date>; restarts: Generated<number>; stopped_at: Date | null;

@@ -180,7 +180,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     auditForwarding: new ForwardingUseCases({ db, sealer, checkUrl }),
     useHistory: new UseHistory({
       ...{ db, clock, log, lifecycle: new Lifecycle({ log, clock }) },
-      ...{ replicas: () => [], received: () => [], driver: { usage: () => Promise.resolve(new Map()) } },
+      ...{ replicas: () => [], calls: () => [], driver: { usage: () => Promise.resolve(new Map()) } },
     }),
     gitHooks: new GitHooks({ db, sealer, clock, onDelivery: ignore }),
     webhooks: new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: ignore }),
