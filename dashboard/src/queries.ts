@@ -94,14 +94,19 @@ export function pathOf({ project, app }: AppRef): { project_id: string; app_id: 
   return { project_id: project, app_id: app };
 }
 
+const appOf = (ref: AppRef, signal: AbortSignal) =>
+  ask(api.GET("/v2/projects/{project_id}/apps/{app_id}", { params: { path: pathOf(ref) }, signal }));
+
 /** One app. */
 export const appQuery = (ref: AppRef) =>
   queryOptions({
     queryKey: ["app", ref.project, ref.app],
-    queryFn: ({ signal }) =>
-      ask(api.GET("/v2/projects/{project_id}/apps/{app_id}", { params: { path: pathOf(ref) }, signal })),
+    queryFn: ({ signal }) => appOf(ref, signal),
     refetchInterval: refreshMs,
   });
+
+/** An app as it is shown. */
+export type AppDetail = Awaited<ReturnType<typeof appOf>>;
 
 /** The builds of an app, newest first. */
 export const buildsQuery = (ref: AppRef) =>

@@ -12,8 +12,9 @@ import { Once } from "#parts/once.tsx";
 import { PageButtons, useGoToPage } from "#parts/page-buttons.tsx";
 import { Answer, Copyable, Facts, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
-import { appQuery, pathOf, queryClient, refreshMs, slowRefreshMs, type AppRef } from "#queries.ts";
+import { appQuery, pathOf, queryClient, refreshMs, slowRefreshMs, type AppDetail, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
+import { GitCredentials } from "./git-credentials.tsx";
 import { Commit } from "./builds-page.tsx";
 import { repositoryOf } from "./overview-page.tsx";
 import { ResumeDeploys } from "./releases-page.tsx";
@@ -48,7 +49,7 @@ export function GitPage(): ReactNode {
           <Facts
             of={[
               ["Repository", repositoryOf(detail)],
-              ["Deploys", detail.autoDeployPausedAt === null ? "each push to the branch" : "paused"],
+              ["Deploys", deploysOf(detail)],
             ]}
           />
         )}
@@ -56,10 +57,28 @@ export function GitPage(): ReactNode {
       {typeof app.data?.autoDeployPausedAt === "string" && mayChange ? <ResumeDeploys /> : null}
       <h2>Hook</h2>
       <Hook mayChange={mayChange} />
+      {app.data === undefined ? null : <GitCredentials project={ref.project} repository={app.data.gitRepo} />}
       <h2>Deliveries</h2>
       <Deliveries />
     </>
   );
+}
+
+/** What pushes do. */
+function deploysOf({
+  autoDeployPausedAt,
+  gitRepo,
+  settings,
+}: Pick<AppDetail, "autoDeployPausedAt" | "gitRepo" | "settings">): ReactNode {
+  if (gitRepo === null) return "nothing: the app has no repository";
+  if (autoDeployPausedAt !== null) {
+    return (
+      <>
+        paused since <Time at={autoDeployPausedAt} />
+      </>
+    );
+  }
+  return settings["gitAutoDeploy"]?.value === false ? "nothing: gitAutoDeploy is false" : "each push to the branch";
 }
 
 /** The address; null: the app has none. */
@@ -166,7 +185,7 @@ function Deliveries(): ReactNode {
               key: one.id,
               cells: [
                 <Time key="received" at={one.receivedAt} />,
-                one.host ?? "asked",
+                one.replayOf === null ? (one.host ?? "asked") : "replayed",
                 <Name key="ref" of={one.ref?.replace(/^refs\/(?:heads|tags)\//, "") ?? one.event} />,
                 <Commit key="commit" of={one} />,
                 one.buildId === null ? (
@@ -181,7 +200,13 @@ function Deliveries(): ReactNode {
                   </Link>
                 ),
                 <span key="reason" className="note">
-                  <Name of={one.commitStatusFailure ?? one.reason} />
+                  <Name of={one.reason} />
+                  {one.commitStatusFailure === null ? null : (
+                    <>
+                      {" The host was not told: "}
+                      <Name of={one.commitStatusFailure} />
+                    </>
+                  )}
                 </span>,
                 mayReplay && one.verdict !== "waiting" ? <Replay key="replay" id={one.id} /> : null,
               ],
