@@ -1,14 +1,18 @@
-// One run in a dialog: what happened when, its result, and what can be done with it.
+// One run in a dialog: where its time went, what is known of it, its lines of the log, its result, and what can be done with it.
 import { useState, type ReactNode } from "react";
 import { Modal } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { Action } from "#parts/form.tsx";
-import { Answer, durationText, Facts, State, Time } from "#parts/show.tsx";
+import { LogView } from "#parts/log-view.tsx";
+import { Name } from "#parts/name.tsx";
+import { Answer, Facts, Short, State, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { pathOf, refreshMs, runsChanged, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
+import { useAppLines } from "./app-lines.ts";
+import { RunTimeline } from "./run-timeline.tsx";
 
 const runPath = "/v2/projects/{project_id}/apps/{app_id}/runs/{run_id}";
 const paramsOf = (ref: AppRef, id: string) => ({ path: { ...pathOf(ref), run_id: id } });
@@ -23,6 +27,7 @@ const lengthMax = 100_000;
 /** The dialog. */
 export function RunDetails({ id, onClose }: { readonly id: string; readonly onClose: () => void }): ReactNode {
   const ref = useApp();
+  const mayReadLogs = useMay(ref.project)("logs.read");
   const run = useQuery({
     queryKey: ["runs", "one", ref, id],
     queryFn: ({ signal }) => runOf(ref, id, signal),
@@ -33,14 +38,20 @@ export function RunDetails({ id, onClose }: { readonly id: string; readonly onCl
       <Answer of={run}>
         {({ item }) => (
           <>
-            <Facts of={factsOf(item)} />
-            <p>
-              <Link to="/projects/$project/apps/$app/logs" params={ref} search={{ run: id }}>
-                Its log
-              </Link>
+            <p className="run-state">
+              <State of={item.status} />
+              {item.reason === null ? null : <Name of={item.reason} />}
             </p>
+            <RunTimeline run={item} />
+            {item.attempts > 1 ? (
+              <p className="muted">
+                These are the times of attempt {item.attempts}; what earlier ones took is part of the waiting.
+              </p>
+            ) : null}
+            <Facts of={factsOf(ref, item)} />
             <Changes run={item} />
             {item.async && item.endedAt !== null ? <Result id={id} /> : null}
+            {mayReadLogs ? <Log id={id} /> : null}
           </>
         )}
       </Answer>
@@ -48,22 +59,73 @@ export function RunDetails({ id, onClose }: { readonly id: string; readonly onCl
   );
 }
 
-function factsOf(run: Run): (readonly [string, ReactNode])[] {
+function factsOf(ref: AppRef, run: Run): (readonly [string, ReactNode])[] {
   return [
-    ["State", <State key="state" of={run.status} />],
-    ...(run.reason === null ? [] : [["Reason", run.reason] as const]),
-    ["Request", `${run.method} ${run.functionName}`],
+    ["Kind", kindOf(run)],
+    ["Request", <Name key="request" of={`${run.method} /${run.functionName}`} />],
+    ["From", <Name key="from" of={run.ip} />],
     ...(run.statusCode === null ? [] : [["Status", run.statusCode] as const]),
     ["Attempts", run.attempts],
     ["Releases", run.releases.map((number) => `v${number}`).join(", ") || "–"],
-    ["Waited", durationText(run.totalQueueTimeMs)],
-    ["Ran", durationText(run.executionTimeMs)],
+    ...(run.containerId === null
+      ? []
+      : [
+          [
+            "Replica",
+            <Link
+              key="replica"
+              to="/projects/$project/apps/$app/logs"
+              params={ref}
+              search={{ replica: run.containerId }}
+            >
+              <Short id={run.containerId} />
+            </Link>,
+          ] as const,
+        ]),
     ["Created", <Time key="created" at={run.createdAt} />],
     ["Started", <Time key="started" at={run.startedAt} />],
     ["Ended", <Time key="ended" at={run.endedAt} />],
-    ...(run.webhookEndpoint === null ? [] : [["Webhook", run.webhookEndpoint] as const]),
-    ...(run.redrivenAs === null ? [] : [["Redriven as", run.redrivenAs] as const]),
+    ...(run.webhookEndpoint === null ? [] : [["Webhook", <Name key="webhook" of={run.webhookEndpoint} />] as const]),
+    ...(run.redrivenAs === null ? [] : [["Run again as", <Again key="again" id={run.redrivenAs} />] as const]),
   ];
+}
+
+/** What the call was. */
+export function kindOf({ async: isAsync, websocket }: Pick<Run, "async" | "websocket">): string {
+  if (isAsync) return "async";
+  return websocket ? "websocket" : "call";
+}
+
+function Again({ id }: { readonly id: string }): ReactNode {
+  return (
+    <Link to="/projects/$project/apps/$app/runs" params={useApp()} search={{ run: id }}>
+      <Short id={id} />
+    </Link>
+  );
+}
+
+/** Its own lines, the latest in sight. */
+function Log({ id }: { readonly id: string }): ReactNode {
+  const ref = useApp();
+  const { lines, problem, added, isCut, onOlder, onNewest } = useAppLines(ref, { run: id });
+  return (
+    <section className="short-log" aria-label="Log of the run">
+      <div className="title">
+        <h2>Log</h2>
+        <Link to="/projects/$project/apps/$app/logs" params={ref} search={{ run: id }}>
+          Its log alone
+        </Link>
+      </div>
+      <p className="error" role="alert">
+        {problem}
+      </p>
+      <LogView
+        label="Log of the run"
+        {...{ lines, added, isCut, onOlder, onNewest }}
+        empty="Nothing printed, or it is no longer kept."
+      />
+    </section>
+  );
 }
 
 function Changes({ run }: { readonly run: Run }): ReactNode {

@@ -8,11 +8,12 @@ import { api, ask } from "#api.ts";
 import { Action } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { PageButtons } from "#parts/page-buttons.tsx";
+import { Name } from "#parts/name.tsx";
 import { Answer, durationText, Short, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { pathOf, refreshMs, runsChanged, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
-import { RunDetails } from "./run-details.tsx";
+import { kindOf, RunDetails } from "./run-details.tsx";
 
 type Filter = { readonly status?: string; readonly only?: string; readonly page?: string; readonly run?: string };
 
@@ -144,16 +145,16 @@ function Runs({ items, filter }: { readonly items: readonly Run[]; readonly filt
             <Short id={run.id} />
           </Link>,
           <State key="state" of={run.status} />,
-          run.async ? "async" : run.websocket ? "websocket" : "call",
+          kindOf(run),
           <span key="endpoint" className="mono">
-            {run.method} {run.functionName}
+            <Name of={`${run.method} /${run.functionName}`} />
           </span>,
           run.statusCode ?? "",
           durationText(run.totalQueueTimeMs),
           durationText(run.executionTimeMs),
           <Time key="created" at={run.createdAt} />,
           <span key="reason" className="note">
-            {run.reason ?? ""}
+            <Name of={run.reason ?? ""} />
           </span>,
         ],
       }))}

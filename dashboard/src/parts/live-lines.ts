@@ -31,7 +31,8 @@ type State = {
   readonly end: unknown;
 };
 
-type LiveLines = State & {
+/** The lines, and what gets others. */
+export type LiveLines = State & {
   /** Reads the page of lines before these; does nothing while one is read, or where there is none. */
   readonly onOlder: () => void;
   /** Begins anew with the newest lines. */
