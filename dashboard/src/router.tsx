@@ -139,7 +139,7 @@ const projectPages = [
 const app = createRoute({ getParentRoute: () => root, path: "/projects/$project/apps/$app", component: AppFrame });
 
 const appPages = [
-  createRoute({ getParentRoute: () => app, path: "/", component: OverviewPage }),
+  createRoute({ getParentRoute: () => app, path: "/", validateSearch: texts(["range"]), component: OverviewPage }),
   createRoute({
     getParentRoute: () => app,
     path: "/builds",
@@ -166,6 +166,7 @@ const appPages = [
   createRoute({
     getParentRoute: () => app,
     path: "/releases",
+    validateSearch: texts(["from", "to"]),
     component: lazyRouteComponent(() => import("./app/releases-page.tsx"), "ReleasesPage"),
   }),
   createRoute({

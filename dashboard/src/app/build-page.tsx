@@ -1,12 +1,12 @@
 // One build: its state, and its log as it is written, with a search.
 import type { ReactNode } from "react";
-import { TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { Action } from "#parts/form.tsx";
 import { useLiveLines } from "#parts/live-lines.ts";
 import { LogView, type LogLine } from "#parts/log-view.tsx";
+import { SearchField } from "#parts/search-field.tsx";
 import { Answer, Facts, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { pathOf, queryClient, refreshMs, type AppRef } from "#queries.ts";
@@ -90,28 +90,13 @@ function Changes({ of: ref, isOver }: { readonly of: BuildRef; readonly isOver: 
 
 function BuildLog({ of: ref }: { readonly of: BuildRef }): ReactNode {
   const { search = "" } = useSearch({ strict: false });
-  const navigate = useNavigate();
   const path = `/v2/projects/${encodeURIComponent(ref.project)}/apps/${encodeURIComponent(ref.app)}/builds/${encodeURIComponent(ref.build)}/logs?follow=true`;
   const { lines, problem } = useLiveLines({ path, lineOf });
   const wanted = search.toLowerCase();
   const shown = wanted === "" ? lines : lines.filter(({ text }) => text.toLowerCase().includes(wanted));
   return (
     <>
-      <div className="filters">
-        <TextInput
-          label="Search"
-          type="search"
-          autoComplete="off"
-          value={search}
-          onChange={(event) => {
-            const text = event.currentTarget.value;
-            void navigate({ to: ".", search: text === "" ? {} : { search: text }, replace: true });
-          }}
-        />
-        <span className="muted" role="status">
-          {wanted === "" ? `${lines.length} lines` : `${shown.length} of ${lines.length} lines`}
-        </span>
-      </div>
+      <SearchField found={wanted === "" ? `${lines.length} lines` : `${shown.length} of ${lines.length} lines`} />
       <p className="error" role="alert">
         {problem}
       </p>

@@ -1,11 +1,12 @@
 // An app at a glance: its address, commands that call it, a panel that tries it, and what it is made of.
-import { lazy, Suspense, useState, type ReactNode } from "react";
-import { SegmentedControl } from "@mantine/core";
+import { lazy, Suspense, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Answer, Copyable, CopyIcon, Facts, State, Time, useTitle, Waiting } from "#parts/show.tsx";
+import { Answer, CopyIcon, Facts, State, Time, useTitle, Waiting } from "#parts/show.tsx";
 import { appQuery, buildsQuery, replicasQuery } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
+import { Commands } from "./call-commands.tsx";
+import { Charts } from "./chart-range.tsx";
 
 const TryIt = lazy(async () => ({ default: (await import("./try-it.tsx")).TryIt }));
 
@@ -17,55 +18,58 @@ export function OverviewPage(): ReactNode {
   return (
     <Answer of={app}>
       {(detail) => (
-        <div className="columns">
-          <div>
+        <>
+          <div className="columns">
+            <div>
+              <section>
+                <h2>Endpoint</h2>
+                <div className="endpoint">
+                  <code>{detail.internalEndpoint}</code>
+                  <CopyIcon text={detail.internalEndpoint} label="Copy the endpoint" />
+                </div>
+                <Commands
+                  url={detail.internalEndpoint}
+                  isOpen={detail.disableAuth}
+                  isCustom={detail.runtime === "custom"}
+                />
+              </section>
+              <section>
+                <h2>Try it</h2>
+                {detail.liveRelease === null ? (
+                  <p className="muted">There is no release yet. It can be called once a build has succeeded.</p>
+                ) : (
+                  <Suspense fallback={<Waiting />}>
+                    <TryIt
+                      app={ref}
+                      endpoint={detail.internalEndpoint}
+                      isOpen={detail.disableAuth}
+                      isCustom={detail.runtime === "custom"}
+                    />
+                  </Suspense>
+                )}
+              </section>
+            </div>
             <section>
-              <h2>Endpoint</h2>
-              <div className="endpoint">
-                <code>{detail.internalEndpoint}</code>
-                <CopyIcon text={detail.internalEndpoint} label="Copy the endpoint" />
-              </div>
-              <Commands
-                url={detail.internalEndpoint}
-                isOpen={detail.disableAuth}
-                isCustom={detail.runtime === "custom"}
+              <h2>Now</h2>
+              <Now />
+              <h2>Made of</h2>
+              <Facts
+                of={[
+                  ["Repository", repositoryOf(detail)],
+                  ["Runtime", detail.runtime],
+                  ["Hardware", `${detail.hardware}, ${detail.cpu} cores, ${detail.memory} GB, ${detail.gpuCount} GPUs`],
+                  [
+                    "Replicas",
+                    `${detail.minReplicaCount} to ${detail.maxReplicaCount}, ${detail.replicaConcurrency} calls each`,
+                  ],
+                  ["Callers", detail.disableAuth ? "anyone" : "with a token"],
+                  ["Changed", <Time key="changed" at={detail.updatedAt} />],
+                ]}
               />
             </section>
-            <section>
-              <h2>Try it</h2>
-              {detail.liveRelease === null ? (
-                <p className="muted">There is no release yet. It can be called once a build has succeeded.</p>
-              ) : (
-                <Suspense fallback={<Waiting />}>
-                  <TryIt
-                    app={ref}
-                    endpoint={detail.internalEndpoint}
-                    isOpen={detail.disableAuth}
-                    isCustom={detail.runtime === "custom"}
-                  />
-                </Suspense>
-              )}
-            </section>
           </div>
-          <section>
-            <h2>Now</h2>
-            <Now />
-            <h2>Made of</h2>
-            <Facts
-              of={[
-                ["Repository", repositoryOf(detail)],
-                ["Runtime", detail.runtime],
-                ["Hardware", `${detail.hardware}, ${detail.cpu} cores, ${detail.memory} GB, ${detail.gpuCount} GPUs`],
-                [
-                  "Replicas",
-                  `${detail.minReplicaCount} to ${detail.maxReplicaCount}, ${detail.replicaConcurrency} calls each`,
-                ],
-                ["Callers", detail.disableAuth ? "anyone" : "with a token"],
-                ["Changed", <Time key="changed" at={detail.updatedAt} />],
-              ]}
-            />
-          </section>
-        </div>
+          <Charts of="calls" ranges={["hour", "day"]} />
+        </>
       )}
     </Answer>
   );
@@ -113,40 +117,4 @@ function Now(): ReactNode {
       ]}
     />
   );
-}
-
-const kinds = ["Plain", "Streamed", "Async"] as const;
-type Kind = (typeof kinds)[number];
-
-type CommandsProps = { readonly url: string; readonly isOpen: boolean; readonly isCustom: boolean };
-
-function Commands({ url, isOpen, isCustom }: CommandsProps): ReactNode {
-  const [kind, setKind] = useState<Kind>("Plain");
-  return (
-    <>
-      <SegmentedControl
-        size="xs"
-        aria-label="Kind of call"
-        data={[...kinds]}
-        value={kind}
-        onChange={(value) => setKind(kinds.find((one) => one === value) ?? "Plain")}
-      />
-      <Copyable label="curl command" text={commandFor(kind, { url, isOpen, isCustom })} />
-      {kind === "Async" ? (
-        <p className="muted">It is answered at once with a run id; the result is then among the runs.</p>
-      ) : null}
-    </>
-  );
-}
-
-/** Whole lines that a shell takes as they are; the token is for the reader to put in. */
-function commandFor(kind: Kind, { url, isOpen, isCustom }: CommandsProps): string {
-  const options = kind === "Streamed" ? "-sN" : "-s";
-  const target = `'${url}/${isCustom ? "" : "run"}${kind === "Async" ? "?async=true" : ""}'`;
-  const lines = [
-    `curl ${options} ${target}`,
-    ...(isOpen ? [] : [`  -H "Authorization: Bearer $TOKEN"`]),
-    ...(isCustom && kind !== "Async" ? [] : ["  -H 'Content-Type: application/json'", "  -d '{}'"]),
-  ];
-  return lines.join(" \\\n");
 }

@@ -6,17 +6,21 @@ import { Link } from "@tanstack/react-router";
 import { api, ask, askIfThere } from "#api.ts";
 import { Action } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
-import { Answer, Facts, Problem, State, Time, useTitle } from "#parts/show.tsx";
+import { Name } from "#parts/name.tsx";
+import { Answer, durationText, Facts, Problem, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appQuery, pathOf, queryClient, refreshMs, releasesQuery, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { Commit } from "./builds-page.tsx";
+import { CompareReleases } from "./release-compare.tsx";
 
 const rollOutPath = "/v2/projects/{project_id}/apps/{app_id}/rollout";
 
 async function changed(): Promise<void> {
   await Promise.all(["releases", "app", "rollout"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
 }
+
+type Served = { readonly number: number; readonly trafficPercent: number };
 
 /** The page. */
 export function ReleasesPage(): ReactNode {
@@ -31,48 +35,76 @@ export function ReleasesPage(): ReactNode {
       <RollOut />
       <Answer of={releases}>
         {({ items }) => (
-          <List
-            label="Releases"
-            columns={[
-              "Release",
-              "State",
-              { head: "Traffic", isNumber: true },
-              "Cause",
-              "Commit",
-              "By",
-              "Took calls",
-              "",
-            ]}
-            empty="No release yet: the first build that succeeds makes one."
-            rows={items.map((release) => ({
-              key: release.id,
-              cells: [
-                <span key="number" className="strong">
-                  v{release.number}
-                </span>,
-                <span key="state" title={release.endReason ?? undefined}>
-                  <State of={release.state} />
-                </span>,
-                `${release.trafficPercent} %`,
-                <Link
-                  key="cause"
-                  to="/projects/$project/apps/$app/builds/$build"
-                  params={{ ...ref, build: release.buildId }}
-                >
-                  {release.cause}
-                </Link>,
-                <Commit key="commit" of={release} />,
-                release.createdBy?.name ?? release.createdBy?.type ?? "",
-                <Time key="promoted" at={release.promotedAt} />,
-                release.isStartable && release.state !== "live" && mayChange ? (
-                  <RollBack key="back" to={release.number} />
-                ) : null,
-              ],
-            }))}
-          />
+          <>
+            <Traffic of={items} />
+            <List
+              label="Releases"
+              columns={[
+                "Release",
+                "State",
+                { head: "Traffic", isNumber: true },
+                "Cause",
+                "Commit",
+                "By",
+                "Took calls",
+                "Why it ended",
+                "",
+              ]}
+              empty="No release yet: the first build that succeeds makes one."
+              rows={items.map((release) => ({
+                key: release.id,
+                cells: [
+                  <span key="number" className="strong">
+                    v{release.number}
+                  </span>,
+                  <State key="state" of={release.state} />,
+                  `${release.trafficPercent} %`,
+                  <Link
+                    key="cause"
+                    to="/projects/$project/apps/$app/builds/$build"
+                    params={{ ...ref, build: release.buildId }}
+                  >
+                    {release.cause}
+                  </Link>,
+                  <Commit key="commit" of={release} />,
+                  <Name key="by" of={release.createdBy?.name ?? release.createdBy?.type ?? ""} />,
+                  <Time key="promoted" at={release.promotedAt} />,
+                  <span key="end" className="note">
+                    <Name of={release.endReason ?? ""} />
+                  </span>,
+                  release.isStartable && release.state !== "live" && mayChange ? (
+                    <RollBack key="back" to={release.number} />
+                  ) : null,
+                ],
+              }))}
+            />
+            <CompareReleases releases={items} />
+          </>
         )}
       </Answer>
     </>
+  );
+}
+
+/** How the calls are divided, while several releases serve. */
+function Traffic({ of }: { readonly of: readonly Served[] }): ReactNode {
+  const serving = of.filter(({ trafficPercent }) => trafficPercent > 0);
+  if (serving.length < 2) return null;
+  return (
+    <Progress.Root size="xl" role="group" aria-label="Shares of the calls">
+      {serving.map(({ number, trafficPercent }, at) => (
+        <Progress.Section
+          key={number}
+          value={trafficPercent}
+          color={at === 0 ? "indigo" : "gray.7"}
+          aria-label={`v${number}`}
+        >
+          <Progress.Label>
+            v{number}: {trafficPercent} %
+          </Progress.Label>
+        </Progress.Section>
+      ))}
+    </Progress.Root>
   );
 }
 
@@ -125,7 +157,8 @@ function RollOut(): ReactNode {
     refetchInterval: refreshMs,
   });
   if (error !== null) return <Problem error={error} />;
-  if (data === undefined || data === null || (data.state !== "running" && data.state !== "paused")) return null;
+  if (data === undefined || data === null) return null;
+  if (data.state !== "running" && data.state !== "paused") return <Ended of={data} />;
   const steps =
     data.state === "running" ? (["pause", "finish", "cancel"] as const) : (["resume", "finish", "cancel"] as const);
   return (
@@ -142,7 +175,9 @@ function RollOut(): ReactNode {
             `Failed on v${data.fromRelease}`,
             `${data.calls.fromRelease.failures} of ${data.calls.fromRelease.calls} calls`,
           ],
-          ["Next step", <Time key="next" at={data.nextStepAt} />],
+          ["Began", <Time key="began" at={data.startedAt} />],
+          ["Takes", durationText(data.durationSeconds * 1000)],
+          ["Next step", data.nextStepAt === null ? "when it is resumed" : <Time key="next" at={data.nextStepAt} />],
         ]}
       />
       {mayChange ? (
@@ -161,6 +196,18 @@ function RollOut(): ReactNode {
         </div>
       ) : null}
     </section>
+  );
+}
+
+type EndedRollOut = { readonly release: number; readonly reason: string | null; readonly endedAt: string | null };
+
+/** Said only of one that was taken back, because that needs somebody. */
+function Ended({ of: { release, reason, endedAt } }: { readonly of: EndedRollOut }): ReactNode {
+  if (reason === null) return null;
+  return (
+    <p className="muted">
+      The roll-out of v{release} ended <Time at={endedAt} />: <Name of={reason} />
+    </p>
   );
 }
 

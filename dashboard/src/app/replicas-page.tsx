@@ -1,12 +1,12 @@
 // The replicas that run now and what they use, and charts of what there was before.
-import { lazy, Suspense, type ReactNode } from "react";
-import { NativeSelect } from "@mantine/core";
+import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link } from "@tanstack/react-router";
 import { List } from "#parts/list.tsx";
-import { Answer, Short, sizeText, State, Time, useTitle, Waiting } from "#parts/show.tsx";
-import { replicasQuery } from "#queries.ts";
+import { Answer, durationText, Short, sizeText, State, Time, useTitle } from "#parts/show.tsx";
+import { releasesQuery, replicasQuery } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
+import { Charts } from "./chart-range.tsx";
 
 type Use = {
   readonly cpuCores: number | null;
@@ -20,37 +20,12 @@ type Use = {
 const useHeads = ["CPU", "Memory", "Received", "Sent"];
 const gpuHeads = ["GPU", "GPU memory"];
 
-const UseCharts = lazy(async () => ({ default: (await import("./use-charts.tsx")).UseCharts }));
-const ranges = { hour: "the last hour", day: "the last day", week: "the last week" } as const;
-
 /** The page. */
 export function ReplicasPage(): ReactNode {
   return (
     <>
       <Replicas />
-      <History />
-    </>
-  );
-}
-
-function History(): ReactNode {
-  const ref = useApp();
-  const { range = "" } = useSearch({ strict: false });
-  const navigate = useNavigate();
-  const chosen = range === "day" || range === "week" ? range : "hour";
-  return (
-    <>
-      <div className="filters">
-        <NativeSelect
-          label="Charts of"
-          value={chosen}
-          data={Object.entries(ranges).map(([value, label]) => ({ value, label }))}
-          onChange={(event) => void navigate({ to: ".", search: { range: event.currentTarget.value } })}
-        />
-      </div>
-      <Suspense fallback={<Waiting />}>
-        <UseCharts app={ref} range={chosen} />
-      </Suspense>
+      <Charts of="replicas" ranges={["hour", "day", "week"]} />
     </>
   );
 }
@@ -58,6 +33,14 @@ function History(): ReactNode {
 function Replicas(): ReactNode {
   const ref = useApp();
   const replicas = useQuery(replicasQuery(ref));
+  const releases = useQuery(releasesQuery(ref)).data?.items ?? [];
+  // Several releases can be of one build: they have the same files.
+  const releaseOf = new Map(
+    [...Map.groupBy(releases, ({ buildId }) => buildId)].map(([build, all]) => [
+      build,
+      all.map(({ number }) => `v${number}`).join(", "),
+    ]),
+  );
   useTitle("Replicas", ref.app);
   return (
     <Answer of={replicas}>
@@ -67,14 +50,28 @@ function Replicas(): ReactNode {
         return (
           <List
             label="Replicas"
-            columns={["Replica", "State", "Created", ...heads.map((head) => ({ head, isNumber: true })), ""]}
+            columns={[
+              "Replica",
+              "State",
+              "Release",
+              "Pool",
+              "Created",
+              { head: "Runs for", isNumber: true },
+              { head: "Restarts", isNumber: true },
+              ...heads.map((head) => ({ head, isNumber: true })),
+              "",
+            ]}
             empty="No replicas are running. The next call starts one."
             rows={all.map((one) => ({
               key: one.containerId,
               cells: [
                 <Short key="id" id={one.containerId} />,
                 <State key="state" of={one.containerState} />,
+                releaseOf.get(one.buildId) ?? "",
+                [one.hardwareProvider, one.region].filter((part) => part !== null).join("/"),
                 <Time key="created" at={one.timestamp} />,
+                durationText(one.containerRunningTimeMs),
+                one.containerRestartCount,
                 ...(one.usage === null ? heads.map(() => "") : useOf(one.usage, hasGpus)),
                 <Link
                   key="log"

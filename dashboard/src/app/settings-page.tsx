@@ -1,12 +1,13 @@
 // Every setting of an app with its value and its origin. A changed one is first tried without effect, so that the page says what
 // the change takes before it is made.
 import { useState, type ReactNode } from "react";
-import { Button, TextInput } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import type { Field } from "@slipway/contract/field.ts";
 import { List } from "#parts/list.tsx";
+import { SearchField } from "#parts/search-field.tsx";
 import { Answer, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appQuery } from "#queries.ts";
@@ -45,25 +46,13 @@ export function SettingsPage(): ReactNode {
   const ref = useApp();
   const app = useQuery(appQuery(ref));
   const { search = "" } = useSearch({ strict: false });
-  const navigate = useNavigate();
   const [done, setDone] = useState<ChangeDone | null>(null);
   const [edited, setEdited] = useState<string | null>(null);
   const mayChange = useMay(ref.project)("apps.update");
   useTitle("Settings", ref.app);
   return (
     <>
-      <div className="filters">
-        <TextInput
-          label="Search"
-          type="search"
-          autoComplete="off"
-          value={search}
-          onChange={(event) => {
-            const text = event.currentTarget.value;
-            void navigate({ to: ".", search: text === "" ? {} : { search: text }, replace: true });
-          }}
-        />
-      </div>
+      <SearchField />
       <p role="status">{done === null ? "" : <Done of={done} />}</p>
       <Answer of={app}>
         {({ settings }) => (

@@ -1,49 +1,49 @@
-// What an app's replicas have used, how many there were and how many calls arrived, over the last hour, day or week. In a file of
-// its own, because the charts are large.
+// What an app's replicas have used, how many there were, and how calls went, over the last hour, day or week. In a file of its own,
+// because the charts are large.
 import type { ReactNode } from "react";
 import { LineChart } from "@mantine/charts";
 import "@mantine/charts/styles.css";
 import { useQuery } from "@tanstack/react-query";
-import { api, ask } from "#api.ts";
-import { Answer, sizeText } from "#parts/show.tsx";
-import { pathOf, slowRefreshMs, type AppRef } from "#queries.ts";
+import { Answer, durationText, sizeText } from "#parts/show.tsx";
+import type { AppRef } from "#queries.ts";
+import { metricsQuery, numberOf, type Metrics, type Range } from "./metrics-query.ts";
 
-/** How far back. */
-export type Range = "hour" | "day" | "week";
-
-const hourMs = 3_600_000;
-const lengthsMs = { hour: hourMs, day: 24 * hourMs, week: 7 * 24 * hourMs } as const;
 const colors = ["indigo.6", "gray.6", "teal.7", "orange.7", "grape.6"];
 
-const metricsOf = (ref: AppRef, range: Range, signal: AbortSignal) =>
-  ask(
-    api.GET("/v2/projects/{project_id}/apps/{app_id}/resource-metrics", {
-      params: { path: pathOf(ref), query: { start: new Date(Date.now() - lengthsMs[range]).toISOString() } },
-      signal,
-    }),
-  );
+type Kinds = readonly (readonly [keyof Metrics, string, (value: number) => string])[];
 
-type Metrics = Awaited<ReturnType<typeof metricsOf>>;
+const kinds = {
+  calls: [
+    ["requests", "Calls", String],
+    ["failures", "Errors: status 500 or above, or cut off", String],
+    ["latency", "Latency, with the wait for a replica", durationText],
+    ["containers", "Replicas", String],
+    ["starts", "Cold starts: replicas that started", String],
+  ],
+  replicas: [
+    ["containers", "Replicas", String],
+    ["starts", "Replicas that started", String],
+    ["cpu", "Cores, by replica", (value) => value.toFixed(3)],
+    ["memory", "Memory, by replica", sizeText],
+    ["gpu", "GPUs, by replica", (value) => `${Math.round(value)} %`],
+  ],
+} as const satisfies Record<string, Kinds>;
 
-const kinds: readonly (readonly [keyof Metrics, string, (value: number) => string])[] = [
-  ["requests", "Calls", String],
-  ["containers", "Replicas", String],
-  ["cpu", "Cores, by replica", (value) => value.toFixed(3)],
-  ["memory", "Memory, by replica", sizeText],
-  ["gpu", "GPUs, by replica", (value) => `${Math.round(value)} %`],
-];
+type ChartsProps = {
+  readonly app: AppRef;
+  readonly range: Range;
+  /** Which of them. */
+  readonly of: keyof typeof kinds;
+};
 
 /** The charts that have points. */
-export function UseCharts({ app, range }: { readonly app: AppRef; readonly range: Range }): ReactNode {
-  const metrics = useQuery({
-    queryKey: ["metrics", app, range],
-    queryFn: ({ signal }) => metricsOf(app, range, signal),
-    refetchInterval: slowRefreshMs * 2,
-  });
+export function UseCharts({ app, range, of }: ChartsProps): ReactNode {
+  const metrics = useQuery(metricsQuery(app, range));
   return (
     <Answer of={metrics}>
       {(all) => {
-        const shown = kinds.filter(([kind]) => all[kind].series.some(({ data }) => data.some((one) => one !== null)));
+        const wanted: Kinds = kinds[of];
+        const shown = wanted.filter(([kind]) => all[kind].series.some(({ data }) => data.some((one) => one !== null)));
         if (shown.length === 0) {
           return <div className="empty">Nothing was measured in the last {range}. It is measured once a minute.</div>;
         }
@@ -94,9 +94,4 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
       />
     </section>
   );
-}
-
-/** Null: nothing was measured then, which leaves a gap. */
-function numberOf(point: string | null | undefined): number | null {
-  return typeof point === "string" ? Number(point) : null;
 }

@@ -1,12 +1,17 @@
-// The apps of a project: first those that need somebody, then the rest by name. A project without apps says how to make one.
+// The apps of a project: first what needs somebody, then the rest by name. A project without apps says how to make one.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { List } from "#parts/list.tsx";
+import { api, ask } from "#api.ts";
+import { List, type Column } from "#parts/list.tsx";
+import { centsText, moneyText } from "#parts/money.ts";
+import { Name } from "#parts/name.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
-import { appsQuery, projectReplicasQuery } from "#queries.ts";
+import { appsQuery, projectReplicasQuery, slowRefreshMs } from "#queries.ts";
+import { budgetQuery } from "./budget-query.ts";
 import { FirstApp } from "./first-app.tsx";
+import { CallsOfHour, ErrorsOfHour } from "./last-hour.tsx";
 
 type App = {
   readonly id: string;
@@ -35,10 +40,27 @@ export function AppsPage(): ReactNode {
               </Link>
             ) : null}
           </div>
+          {may("billing.read") ? <SpentBudget project={project} /> : null}
           {all.length === 0 ? <FirstApp project={project} /> : <Apps project={project} all={all} />}
         </>
       )}
     </Answer>
+  );
+}
+
+/** Said only when it is used up. */
+function SpentBudget({ project }: { readonly project: string }): ReactNode {
+  const { data: budget } = useQuery(budgetQuery({ project, app: undefined }));
+  if (budget === undefined || budget === null || budget.spent_cents < budget.amount_cents) return null;
+  const { spent_cents: spent, amount_cents: amount, currency, month, stopped_at: stoppedAt } = budget;
+  return (
+    <p className="attention">
+      {centsText(spent, currency)} of the budget of {centsText(amount, currency)} are spent in {month}
+      {stoppedAt === null ? ". " : ": calls are refused. "}
+      <Link to="/projects/$project/billing" params={{ project }}>
+        See the budget
+      </Link>
+    </p>
   );
 }
 
@@ -60,14 +82,53 @@ function noteOf({ status, waitReason, autoDeployPausedReason: paused }: App): st
 
 function Apps({ project, all }: { readonly project: string; readonly all: readonly App[] }): ReactNode {
   const sorted = [...all].sort((a, b) => urgency(a) - urgency(b) || a.name.localeCompare(b.name));
+  const urgent = sorted.filter((app) => urgency(app) < 3);
+  const others = sorted.slice(urgent.length);
+  return (
+    <>
+      {urgent.length === 0 ? null : (
+        <section>
+          <h2>Needs attention</h2>
+          <Rows label="Apps that need attention" project={project} apps={urgent} last="Why" />
+        </section>
+      )}
+      {others.length === 0 ? null : (
+        <section>
+          {urgent.length === 0 ? null : <h2>All others</h2>}
+          <Rows label="Apps" project={project} apps={others} last="Changed" />
+        </section>
+      )}
+    </>
+  );
+}
+
+type RowsProps = {
+  readonly label: string;
+  readonly project: string;
+  readonly apps: readonly App[];
+  readonly last: "Why" | "Changed";
+};
+
+function Rows({ label, project, apps, last }: RowsProps): ReactNode {
   const replicas = useQuery(projectReplicasQuery(project)).data;
-  const countOf = (id: string): string =>
-    replicas === undefined ? "" : String(replicas.filter(({ appId }) => appId === id).length);
+  const costOf = useCosts(project);
+  const countOf = (id: string): string => {
+    const ofApp = replicas?.filter(({ appId }) => appId === id);
+    if (ofApp === undefined) return "";
+    const ready = ofApp.filter(({ containerState }) => containerState === "RUNNING").length;
+    return ready === ofApp.length ? String(ready) : `${ready} of ${ofApp.length}`;
+  };
+  const numbers: readonly Column[] = [
+    "Replicas",
+    "Calls, last hour",
+    "Errors",
+    ...(costOf === null ? [] : ["Cost today"]),
+  ].map((head) => ({ head, isNumber: true }));
   return (
     <List
-      label="Apps"
-      columns={["App", "State", { head: "Replicas", isNumber: true }, "Changed", "Note"]}
-      rows={sorted.map((app) => ({
+      label={label}
+      columns={["App", "State", ...numbers, last]}
+      rows={apps.map((app) => ({
         key: app.id,
         cells: [
           <Link key="name" className="strong" to="/projects/$project/apps/$app" params={{ project, app: app.id }}>
@@ -75,12 +136,40 @@ function Apps({ project, all }: { readonly project: string; readonly all: readon
           </Link>,
           <State key="state" of={app.status} />,
           countOf(app.id),
-          <Time key="changed" at={app.updatedAt} />,
-          <span key="note" className="note">
-            {noteOf(app)}
-          </span>,
+          <CallsOfHour key="calls" app={{ project, app: app.id }} />,
+          <ErrorsOfHour key="errors" app={{ project, app: app.id }} />,
+          ...(costOf === null ? [] : [costOf(app.id)]),
+          last === "Changed" ? (
+            <Time key="changed" at={app.updatedAt} />
+          ) : (
+            <span key="why" className="note">
+              <Name of={noteOf(app)} />
+            </span>
+          ),
         ],
       }))}
     />
   );
+}
+
+/** What each app has cost today (UTC), as a text; null: whoever looks may not see it. */
+function useCosts(project: string): ((app: string) => string) | null {
+  const mayRead = useMay(project)("billing.read");
+  const { data } = useQuery({
+    queryKey: ["usage", project, "today"],
+    queryFn: ({ signal }) => {
+      const query = { from: new Date().toISOString().slice(0, 10), group_by: "app" as const };
+      return ask(
+        api.GET("/v2/projects/{project_id}/usage", { params: { path: { project_id: project }, query }, signal }),
+      );
+    },
+    enabled: mayRead,
+    refetchInterval: slowRefreshMs * 4,
+  });
+  if (!mayRead) return null;
+  return (app) => {
+    if (data === undefined) return "";
+    const used = data.items.find(({ app_id: id }) => id === app);
+    return used === undefined ? "–" : moneyText(used.cost_micros, data.currency);
+  };
 }

@@ -3,7 +3,7 @@ import { useState, type ReactNode } from "react";
 import { Checkbox, NativeSelect, Progress } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { api, ask, askIfThere } from "#api.ts";
+import { api, ask } from "#api.ts";
 import { Confirm } from "#parts/confirm.tsx";
 import { FieldForm } from "#parts/form.tsx";
 import { centsText } from "#parts/money.ts";
@@ -11,22 +11,10 @@ import { Name } from "#parts/name.tsx";
 import { Answer, Facts, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appsQuery, queryClient, slowRefreshMs } from "#queries.ts";
+import { budgetQuery, type Budget, type BudgetPlace } from "./budget-query.ts";
 
 const projectPath = "/v2/projects/{project_id}/budget";
 const appPath = "/v2/projects/{project_id}/apps/{app_id}/budget";
-
-/** `app` undefined: the budget of the whole project. */
-type Place = { readonly project: string; readonly app: string | undefined };
-
-/** Null: there is none. */
-async function budgetOf({ project, app }: Place, signal: AbortSignal) {
-  const path = { project_id: project };
-  return app === undefined
-    ? await askIfThere(api.GET(projectPath, { params: { path }, signal }))
-    : await askIfThere(api.GET(appPath, { params: { path: { ...path, app_id: app } }, signal }));
-}
-
-type Budget = NonNullable<Awaited<ReturnType<typeof budgetOf>>>;
 
 async function changed(): Promise<void> {
   await queryClient.invalidateQueries({ queryKey: ["budget"] });
@@ -38,12 +26,8 @@ export function Budgets({ project }: { readonly project: string }): ReactNode {
   const navigate = useNavigate();
   const may = useMay(project);
   const apps = useQuery({ ...appsQuery(project), enabled: may("apps.read"), refetchInterval: slowRefreshMs });
-  const place: Place = { project, app: search.app };
-  const budget = useQuery({
-    queryKey: ["budget", project, search.app],
-    queryFn: ({ signal }) => budgetOf(place, signal),
-    refetchInterval: slowRefreshMs,
-  });
+  const place: BudgetPlace = { project, app: search.app };
+  const budget = useQuery(budgetQuery(place));
   const known = apps.data ?? [];
   const isUnknown = search.app !== undefined && !known.some(({ id }) => id === search.app);
   return (
@@ -111,7 +95,7 @@ function Shown({ of }: { readonly of: Budget }): ReactNode {
   );
 }
 
-type ChangeProps = { readonly place: Place; readonly budget: Budget | null };
+type ChangeProps = { readonly place: BudgetPlace; readonly budget: Budget | null };
 
 function Change({ place: { project, app }, budget }: ChangeProps): ReactNode {
   const [isOpen, setOpen] = useState(false);
