@@ -74,7 +74,7 @@ const groups: readonly Group[] = [
     what: "browsers",
     max: 1,
     names: words(
-      "dashboard dashboard-new-app dashboard-operator dashboard-project dashboard-project-looks dashboard-story",
+      "dashboard dashboard-app dashboard-new-app dashboard-operator dashboard-project dashboard-project-looks dashboard-story",
       "dashboard-webhooks hostile-browser pages pages-account pages-docs",
     ),
   },

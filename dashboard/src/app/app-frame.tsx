@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Outlet, useParams } from "@tanstack/react-router";
+import { Name } from "#parts/name.tsx";
 import { Answer, State } from "#parts/show.tsx";
 import { Tabs, type Tab } from "#parts/tabs.tsx";
 import { useMay } from "#permissions.ts";
@@ -52,9 +53,15 @@ function Frame(): ReactNode {
             <h1>{detail.name}</h1>
             <State of={detail.status} />
           </div>
-          {detail.waitReason === null ? null : <p className="attention">{detail.waitReason}</p>}
+          {detail.waitReason === null ? null : (
+            <p className="attention">
+              <Name of={detail.waitReason} />
+            </p>
+          )}
           {detail.autoDeployPausedReason === null ? null : (
-            <p className="attention">Automatic deploys are paused. {detail.autoDeployPausedReason}</p>
+            <p className="attention">
+              Automatic deploys are paused. <Name of={detail.autoDeployPausedReason} />
+            </p>
           )}
           <Tabs label="App" of={tabs} />
           <Outlet />

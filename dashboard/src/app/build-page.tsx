@@ -6,6 +6,7 @@ import { api, ask } from "#api.ts";
 import { Action } from "#parts/form.tsx";
 import { useLiveLines } from "#parts/live-lines.ts";
 import { LogView, type LogLine } from "#parts/log-view.tsx";
+import { Name } from "#parts/name.tsx";
 import { SearchField } from "#parts/search-field.tsx";
 import { Answer, Facts, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
@@ -42,7 +43,7 @@ export function BuildPage(): ReactNode {
             <Changes of={ref} isOver={detail.endedAt !== null} />
           </div>
           <p role="status">
-            <State of={detail.status} /> {detail.reason ?? ""}
+            <State of={detail.status} /> <Name of={detail.reason ?? ""} />
           </p>
           <Facts
             isWide

@@ -5,6 +5,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { Action } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
+import { Name } from "#parts/name.tsx";
 import { Answer, durationText, Short, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appQuery, buildsQuery, pathOf } from "#queries.ts";
@@ -50,7 +51,7 @@ export function BuildsPage(): ReactNode {
                 <Time key="created" at={build.createdAt} />,
                 tookOf(build),
                 <span key="reason" className="note">
-                  {build.reason ?? ""}
+                  <Name of={build.reason ?? ""} />
                 </span>,
               ],
             }))}
@@ -76,7 +77,7 @@ export function Commit({
   if (commit === null) return <span className="muted">–</span>;
   return (
     <span className="commit">
-      <Short id={commit} isCommit /> <span>{commitMessage?.split("\n")[0] ?? ""}</span>
+      <Short id={commit} isCommit /> <Name of={commitMessage?.split("\n")[0] ?? ""} />
     </span>
   );
 }

@@ -2,6 +2,7 @@
 import { lazy, Suspense, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { Name } from "#parts/name.tsx";
 import { Answer, CopyIcon, Facts, State, Time, useTitle, Waiting } from "#parts/show.tsx";
 import { appQuery, buildsQuery, replicasQuery } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
@@ -110,7 +111,7 @@ function Now(): ReactNode {
               <Link to="/projects/$project/apps/$app/builds/$build" params={{ ...ref, build: latest.id }}>
                 #{latest.number}
               </Link>{" "}
-              <State of={latest.status} /> {latest.reason ?? ""}
+              <State of={latest.status} /> <Name of={latest.reason ?? ""} />
             </span>
           ),
         ],

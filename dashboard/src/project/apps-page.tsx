@@ -131,7 +131,12 @@ function Rows({ label, project, apps, last }: RowsProps): ReactNode {
       rows={apps.map((app) => ({
         key: app.id,
         cells: [
-          <Link key="name" className="strong" to="/projects/$project/apps/$app" params={{ project, app: app.id }}>
+          <Link
+            key="name"
+            className="strong nowrap"
+            to="/projects/$project/apps/$app"
+            params={{ project, app: app.id }}
+          >
             {app.name}
           </Link>,
           <State key="state" of={app.status} />,

@@ -17,7 +17,7 @@ export function CallsOfHour({ app }: { readonly app: AppRef }): ReactNode {
     <span ref={element} className="hour">
       {calls === null ? null : (
         <>
-          <Sparkline points={calls} />
+          {sum(calls) === 0 ? null : <Sparkline points={calls} />}
           {sum(calls)}
         </>
       )}
