@@ -67,9 +67,9 @@ describe("the page of runs", { skip: withoutBrowser }, () => {
     await page.shows("a warning");
     const phases = "[...document.querySelectorAll('.timeline li')].map((one) => one.innerText.replace(/\\s+/g, ' '))";
     assert.deepEqual(await page.evaluate(phases), [
-      "Waited to be taken 5.0 s",
-      "Waited for a replica 1 min 45 s",
-      "Its replica started 30.0 s",
+      "Waited 5.0 s",
+      "In line 1 min 45 s",
+      "Cold start 30.0 s",
       "Ran 1 min 0 s",
       "In all 3 min 20 s",
     ]);
@@ -171,6 +171,11 @@ describe("the pages of an app", { skip: withoutBrowser }, () => {
         },
       },
       overview: { url: app, text: "Cold starts" },
+      charts: {
+        url: app,
+        text: "Cold starts",
+        act: (page) => page.evaluate("document.querySelector('.charts').scrollIntoView()"),
+      },
       program: {
         url: app,
         text: "Cold starts",

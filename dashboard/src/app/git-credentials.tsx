@@ -30,10 +30,13 @@ export function GitCredentials({ project, repository }: CredentialsProps): React
   const [isOpen, setOpen] = useState(false);
   if (!may("credentials.read")) return null;
   return (
-    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>Credentials for private repositories</summary>
-      {isOpen ? <Credentials project={project} repository={repository} mayWrite={may("credentials.write")} /> : null}
-    </details>
+    <section>
+      <h2>Credentials</h2>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>Credentials for private repositories</summary>
+        {isOpen ? <Credentials project={project} repository={repository} mayWrite={may("credentials.write")} /> : null}
+      </details>
+    </section>
   );
 }
 
@@ -117,7 +120,7 @@ function SetCredential({ host: known, onSet }: SetProps): ReactNode {
   const [kind, setKind] = useState<Kind>("token");
   return (
     <section className="narrow">
-      <h2>Set a credential</h2>
+      <h3>Set a credential</h3>
       <FieldForm
         label="Set a git credential"
         submit="Set it"

@@ -57,9 +57,9 @@ export function GitPage(): ReactNode {
       {typeof app.data?.autoDeployPausedAt === "string" && mayChange ? <ResumeDeploys /> : null}
       <h2>Hook</h2>
       <Hook mayChange={mayChange} />
-      {app.data === undefined ? null : <GitCredentials project={ref.project} repository={app.data.gitRepo} />}
       <h2>Deliveries</h2>
       <Deliveries />
+      {app.data === undefined ? null : <GitCredentials project={ref.project} repository={app.data.gitRepo} />}
     </>
   );
 }

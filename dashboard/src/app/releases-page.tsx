@@ -72,7 +72,7 @@ export function ReleasesPage(): ReactNode {
                   <span key="end" className="note">
                     <Name of={release.endReason ?? ""} />
                   </span>,
-                  release.isStartable && release.state !== "live" && mayChange ? (
+                  release.isStartable && release.state !== "live" && release.state !== "rolling_out" && mayChange ? (
                     <RollBack key="back" to={release.number} />
                   ) : null,
                 ],
@@ -91,7 +91,7 @@ function Traffic({ of }: { readonly of: readonly Served[] }): ReactNode {
   const serving = of.filter(({ trafficPercent }) => trafficPercent > 0);
   if (serving.length < 2) return null;
   return (
-    <Progress.Root size="xl" role="group" aria-label="Shares of the calls">
+    <Progress.Root size="xl" className="traffic" role="group" aria-label="Shares of the calls">
       {serving.map(({ number, trafficPercent }, at) => (
         <Progress.Section
           key={number}
@@ -168,6 +168,7 @@ function RollOut(): ReactNode {
       </h2>
       <Progress value={data.currentShare} aria-label={`${data.currentShare} % of the calls`} />
       <Facts
+        isWide
         of={[
           ["Share", `${data.currentShare} % of ${data.share} %`],
           ["Failed", `${data.calls.release.failures} of ${data.calls.release.calls} calls`],

@@ -57,7 +57,6 @@ function Replicas(): ReactNode {
               "Pool",
               "Created",
               { head: "Runs for", isNumber: true },
-              { head: "Restarts", isNumber: true },
               ...heads.map((head) => ({ head, isNumber: true })),
               "",
             ]}
@@ -71,7 +70,6 @@ function Replicas(): ReactNode {
                 [one.hardwareProvider, one.region].filter((part) => part !== null).join("/"),
                 <Time key="created" at={one.timestamp} />,
                 durationText(one.containerRunningTimeMs),
-                one.containerRestartCount,
                 ...(one.usage === null ? heads.map(() => "") : useOf(one.usage, hasGpus)),
                 <Link
                   key="log"

@@ -48,7 +48,7 @@ export function RunDetails({ id, onClose }: { readonly id: string; readonly onCl
                 These are the times of attempt {item.attempts}; what earlier ones took is part of the waiting.
               </p>
             ) : null}
-            <Facts of={factsOf(ref, item)} />
+            <Facts isWide of={factsOf(ref, item)} />
             <Changes run={item} />
             {item.async && item.endedAt !== null ? <Result id={id} /> : null}
             {mayReadLogs ? <Log id={id} /> : null}

@@ -21,9 +21,9 @@ export type Phase = {
 export function phasesOf(run: TimedRun): readonly Phase[] {
   const startingMs = startingOf(run);
   const parts = [
-    ["waiting", "Waited to be taken", run.activatorQueueTimeMs],
-    ["waiting", "Waited for a replica", run.containerQueueTimeMs - startingMs],
-    ["starting", "Its replica started", startingMs],
+    ["waiting", "Waited", run.activatorQueueTimeMs],
+    ["waiting", "In line", run.containerQueueTimeMs - startingMs],
+    ["starting", "Cold start", startingMs],
     ["running", "Ran", run.executionTimeMs],
   ] as const;
   let beginsMs = 0;

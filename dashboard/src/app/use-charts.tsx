@@ -91,6 +91,9 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
         curveType="linear"
         yAxisProps={{ width: 72, allowDecimals: format !== String }}
         connectNulls={false}
+        // The lines of replicas have long names, which are said on hover.
+        withLegend={format !== sizeText && series.length > 1 && series.length <= 3}
+        legendProps={{ verticalAlign: "bottom", height: 20 }}
       />
     </section>
   );

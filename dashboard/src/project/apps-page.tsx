@@ -127,7 +127,7 @@ function Rows({ label, project, apps, last }: RowsProps): ReactNode {
   return (
     <List
       label={label}
-      columns={["App", "State", ...numbers, last]}
+      columns={last === "Why" ? ["App", "State", last, ...numbers] : ["App", "State", ...numbers, last]}
       rows={apps.map((app) => ({
         key: app.id,
         cells: [
@@ -140,20 +140,23 @@ function Rows({ label, project, apps, last }: RowsProps): ReactNode {
             {app.name}
           </Link>,
           <State key="state" of={app.status} />,
+          ...(last === "Why" ? [why(app)] : []),
           countOf(app.id),
           <CallsOfHour key="calls" app={{ project, app: app.id }} />,
           <ErrorsOfHour key="errors" app={{ project, app: app.id }} />,
           ...(costOf === null ? [] : [costOf(app.id)]),
-          last === "Changed" ? (
-            <Time key="changed" at={app.updatedAt} />
-          ) : (
-            <span key="why" className="note">
-              <Name of={noteOf(app)} />
-            </span>
-          ),
+          ...(last === "Changed" ? [<Time key="changed" at={app.updatedAt} />] : []),
         ],
       }))}
     />
+  );
+}
+
+function why(app: App): ReactNode {
+  return (
+    <span key="why" className="note">
+      <Name of={noteOf(app)} />
+    </span>
   );
 }
 
