@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { projectDir } from "./tidy/tree.ts";
 
 const folder = join(projectDir, "dashboard", "pictures");
-const files = ["dashboard", "dashboard-project-looks"].map((name) => `server/test/${name}.test.ts`);
+const files = ["dashboard", "dashboard-app", "dashboard-project-looks"].map((name) => `server/test/${name}.test.ts`);
 rmSync(folder, { recursive: true, force: true });
 const { status } = spawnSync(process.execPath, ["tools/test.ts", ...files], {
   cwd: projectDir,

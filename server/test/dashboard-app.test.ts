@@ -49,6 +49,13 @@ describe("the page of git", { skip: withoutBrowser }, () => {
     await page.click("Remove now");
     await until("one is left", async () => (await call("GET", "/git-credentials")).length === 1);
 
+    await stage.addMember({ email: "member@example.test", name: "Mo", role: "member" });
+    const member = await stage.openAs("member@example.test", `${pages}/apps/my-app/git`);
+    await member.click("Credentials for private repositories");
+    await member.shows("git.example.org:2222");
+    await member.shows("Your role does not allow you to set or remove credentials.");
+    assert.equal(/^(?:Set it|Remove)$/m.test(await member.text()), false);
+
     await page.goTo(`${api.baseUrl}${pages}/apps/paused/git`);
     await page.click("Resume automatic deploys");
     const pausedAt = async (): Promise<unknown> => (await call("GET", "/apps/paused")).autoDeployPausedAt;

@@ -132,7 +132,7 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     const app = `${project}/apps/${appId}`;
     const pages: Record<string, readonly [string, string]> = {
       apps: [project, "broken"],
-      overview: [app, "Endpoint"],
+      overview: [app, "Latency, with"],
       builds: [`${app}/builds`, "#1"],
       build: [`${app}/builds/${buildId}`, "App started successfully!"],
       logs: [`${app}/logs`, "a warning"],

@@ -10,6 +10,7 @@ import { List } from "#parts/list.tsx";
 import { Name } from "#parts/name.tsx";
 import { Once } from "#parts/once.tsx";
 import { PageButtons, useGoToPage } from "#parts/page-buttons.tsx";
+import { plainText } from "#parts/plain-text.ts";
 import { Answer, Copyable, Facts, State, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appQuery, pathOf, queryClient, refreshMs, slowRefreshMs, type AppDetail, type AppRef } from "#queries.ts";
@@ -24,14 +25,31 @@ const deliveriesPath = "/v2/projects/{project_id}/apps/{app_id}/git-deliveries";
 
 /** What to enter where, as in the guide to deploying. */
 const hosts = {
-  GitHub:
-    'Repository → Settings → Webhooks → Add webhook. Payload URL: the address. Content type: application/json. Secret: the secret. Events: "Just the push event".',
-  "Gitea, Forgejo":
-    "Repository → Settings → Webhooks → Add webhook → Gitea (Forgejo). Target URL: the address. Method POST, application/json. Secret: the secret. Trigger on: push events. Branch filter: *.",
-  GitLab:
-    "Project → Settings → Webhooks → Add new webhook. URL: the address. The secret as signing token or, in older versions, as secret token. Trigger: push events.",
-  Bitbucket:
-    "Repository → Repository settings → Webhooks → Add webhook. URL: the address. Secret: the secret. Triggers: repository push.",
+  GitHub: [
+    "Repository → Settings → Webhooks → Add webhook",
+    "Payload URL: the address",
+    "Content type: application/json",
+    "Secret: the secret",
+    'Events: "Just the push event"',
+  ],
+  "Gitea, Forgejo": [
+    "Repository → Settings → Webhooks → Add webhook → Gitea (Forgejo)",
+    "Target URL: the address; method POST, application/json",
+    "Secret: the secret",
+    "Trigger on: push events; branch filter: *",
+  ],
+  GitLab: [
+    "Project → Settings → Webhooks → Add new webhook",
+    "URL: the address",
+    "Signing token, in older versions secret token: the secret",
+    "Trigger: push events",
+  ],
+  Bitbucket: [
+    "Repository → Repository settings → Webhooks → Add webhook",
+    "URL: the address",
+    "Secret: the secret",
+    "Triggers: repository push",
+  ],
 } as const;
 type Host = keyof typeof hosts;
 const hostNames = Object.keys(hosts) as Host[];
@@ -155,7 +173,11 @@ function Steps(): ReactNode {
         data={hostNames}
         onChange={(event) => setHost(hostNames.find((one) => one === event.currentTarget.value) ?? "GitHub")}
       />
-      <p>{hosts[host]}</p>
+      <ol className="steps">
+        {hosts[host].map((step) => (
+          <li key={step}>{step}</li>
+        ))}
+      </ol>
     </div>
   );
 }
@@ -208,7 +230,9 @@ function Deliveries(): ReactNode {
                     </>
                   )}
                 </span>,
-                mayReplay && one.verdict !== "waiting" ? <Replay key="replay" id={one.id} /> : null,
+                mayReplay && one.verdict !== "waiting" ? (
+                  <Replay key="replay" id={one.id} what={one.ref ?? one.event} />
+                ) : null,
               ],
             }))}
           />
@@ -219,11 +243,12 @@ function Deliveries(): ReactNode {
   );
 }
 
-function Replay({ id }: { readonly id: string }): ReactNode {
+function Replay({ id, what }: { readonly id: string; readonly what: string }): ReactNode {
   const ref = useApp();
   return (
     <Action
       size="compact-xs"
+      label={`Replay ${plainText(what)}`}
       onAct={async () => {
         const params = { path: { ...pathOf(ref), git_delivery_id: id } };
         await ask(api.POST(`${deliveriesPath}/{git_delivery_id}/replay`, { params }));
