@@ -1,7 +1,7 @@
 // An app with everything that its pages show, as rows: a roll-out, runs, lines of its log, pushes, replicas and an hour of calls,
 // with hostile and long names; and three more apps that need attention.
 import { sql } from "kysely";
-import { newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import { newGitDeliveryId, newRunId, type AppId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { insertAppLines } from "#logs/app-log-store.ts";
 import { addDelivery } from "#pushes/push-store.ts";
 import { addUses } from "#scheduler/use-history-store.ts";
@@ -64,18 +64,18 @@ async function addReplicas({ db, appId }: RowsAddress): Promise<ReplicaId> {
 }
 
 async function addDeliveries({ db, appId }: RowsAddress): Promise<string> {
-  const failed = crypto.randomUUID();
+  const failed = newGitDeliveryId();
   const row = {
-    ...{ app_id: appId, host: "github", event: "push", delivery_key: null, commit_sha: "b".repeat(40) },
+    ...{ app_id: appId, host: "github" as const, event: "push", delivery_key: null, commit_sha: "b".repeat(40) },
     ...{ message: hostileText, author: hostileName },
-  } as const;
+  };
   await db.transaction().execute(async (tx) => {
     const ignored = {
       ref: `refs/heads/${hostileText}`,
       verdict: "ignored",
       reason: "branch other is not main",
     } as const;
-    await addDelivery(tx, { ...row, ...ignored, id: crypto.randomUUID() });
+    await addDelivery(tx, { ...row, ...ignored, id: newGitDeliveryId() });
     const [ref, reason] = ["refs/heads/main", hostileText];
     await addDelivery(tx, { ...row, ref, reason, verdict: "failed", id: failed, report_failure: "answered 403" });
   });

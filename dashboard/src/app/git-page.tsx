@@ -2,26 +2,20 @@
 import { useState, type ReactNode } from "react";
 import { NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useSearch } from "@tanstack/react-router";
 import { api, ask, askIfThere } from "#api.ts";
 import { Confirm } from "#parts/confirm.tsx";
 import { Action } from "#parts/form.tsx";
-import { List } from "#parts/list.tsx";
-import { Name } from "#parts/name.tsx";
 import { Once } from "#parts/once.tsx";
-import { PageButtons, useGoToPage } from "#parts/page-buttons.tsx";
-import { plainText } from "#parts/plain-text.ts";
-import { Answer, Copyable, Facts, State, Time, useTitle } from "#parts/show.tsx";
+import { Answer, Copyable, Facts, Time, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
-import { appQuery, pathOf, queryClient, refreshMs, slowRefreshMs, type AppDetail, type AppRef } from "#queries.ts";
+import { appQuery, pathOf, queryClient, slowRefreshMs, type AppDetail, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { GitCredentials } from "./git-credentials.tsx";
-import { Commit } from "./builds-page.tsx";
+import { Deliveries } from "./git-deliveries.tsx";
 import { repositoryOf } from "./overview-page.tsx";
 import { ResumeDeploys } from "./releases-page.tsx";
 
 const hookPath = "/v2/projects/{project_id}/apps/{app_id}/git-hook";
-const deliveriesPath = "/v2/projects/{project_id}/apps/{app_id}/git-deliveries";
 
 /** What to enter where, as in the guide to deploying. */
 const hosts = {
@@ -179,83 +173,5 @@ function Steps(): ReactNode {
         ))}
       </ol>
     </div>
-  );
-}
-
-function Deliveries(): ReactNode {
-  const ref = useApp();
-  const { page }: { readonly page?: string } = useSearch({ strict: false });
-  const goTo = useGoToPage();
-  const mayReplay = useMay(ref.project)("builds.create");
-  const deliveries = useQuery({
-    queryKey: ["git-deliveries", ref, page],
-    queryFn: ({ signal }) => {
-      const query = { pageSize: 50, ...(page === undefined ? {} : { nextToken: page }) };
-      return ask(api.GET(deliveriesPath, { params: { path: pathOf(ref), query }, signal }));
-    },
-    refetchInterval: page === undefined ? refreshMs : false,
-  });
-  return (
-    <Answer of={deliveries}>
-      {({ items, nextToken }) => (
-        <>
-          <List
-            label="Deliveries"
-            columns={["Received", "From", "Branch or tag", "Commit", "Verdict", "Reason", ""]}
-            empty="No push has been seen yet."
-            rows={items.map((one) => ({
-              key: one.id,
-              cells: [
-                <Time key="received" at={one.receivedAt} />,
-                one.replayOf === null ? (one.host ?? "asked") : "replayed",
-                <Name key="ref" of={one.ref?.replace(/^refs\/(?:heads|tags)\//, "") ?? one.event} />,
-                <Commit key="commit" of={one} />,
-                one.buildId === null ? (
-                  <State key="verdict" of={one.verdict} />
-                ) : (
-                  <Link
-                    key="verdict"
-                    to="/projects/$project/apps/$app/builds/$build"
-                    params={{ ...ref, build: one.buildId }}
-                  >
-                    <State of={one.verdict} />
-                  </Link>
-                ),
-                <span key="reason" className="note">
-                  <Name of={one.reason} />
-                  {one.commitStatusFailure === null ? null : (
-                    <>
-                      {" The host was not told: "}
-                      <Name of={one.commitStatusFailure} />
-                    </>
-                  )}
-                </span>,
-                mayReplay && one.verdict !== "waiting" ? (
-                  <Replay key="replay" id={one.id} what={one.ref ?? one.event} />
-                ) : null,
-              ],
-            }))}
-          />
-          <PageButtons page={page} nextToken={nextToken} goTo={goTo} />
-        </>
-      )}
-    </Answer>
-  );
-}
-
-function Replay({ id, what }: { readonly id: string; readonly what: string }): ReactNode {
-  const ref = useApp();
-  return (
-    <Action
-      size="compact-xs"
-      label={`Replay ${plainText(what)}`}
-      onAct={async () => {
-        const params = { path: { ...pathOf(ref), git_delivery_id: id } };
-        await ask(api.POST(`${deliveriesPath}/{git_delivery_id}/replay`, { params }));
-        await queryClient.invalidateQueries({ queryKey: ["git-deliveries"] });
-      }}
-    >
-      Replay
-    </Action>
   );
 }

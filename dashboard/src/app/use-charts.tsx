@@ -67,6 +67,7 @@ type ChartProps = {
 };
 
 function Chart({ title, chart: { timestamps, series }, format, range }: ChartProps): ReactNode {
+  const isByReplica = title.endsWith("by replica");
   const near: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   const time = new Intl.DateTimeFormat(undefined, range === "week" ? { ...near, weekday: "short" } : near);
   const data = timestamps.map((at, index) => ({
@@ -75,7 +76,17 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
   }));
   return (
     <section>
-      <h2>{title}</h2>
+      <div className="legend">
+        <h2>{title}</h2>
+        {/* The lines of replicas have long names, which are said on hover. */}
+        {isByReplica || series.length < 2
+          ? null
+          : series.map(({ name }, at) => (
+              <span key={name} data-line={at}>
+                {name}
+              </span>
+            ))}
+      </div>
       <LineChart
         h={150}
         data={data}
@@ -91,9 +102,6 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
         curveType="linear"
         yAxisProps={{ width: 72, allowDecimals: format !== String }}
         connectNulls={false}
-        // The lines of replicas have long names, which are said on hover.
-        withLegend={format !== sizeText && series.length > 1 && series.length <= 3}
-        legendProps={{ verticalAlign: "bottom", height: 20 }}
       />
     </section>
   );

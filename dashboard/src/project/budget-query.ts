@@ -1,35 +1,24 @@
 // Asks for a budget: that of a project, or of one of its apps.
 import { queryOptions } from "@tanstack/react-query";
-import { ApiError } from "@slipway/client/client.ts";
-import { api, ask } from "#api.ts";
+import { api, askIfThere } from "#api.ts";
 import { slowRefreshMs } from "#queries.ts";
 
 /** `app` undefined: the budget of the whole project. */
 export type BudgetPlace = { readonly project: string; readonly app: string | undefined };
 
-async function readBudget({ project, app }: BudgetPlace, signal: AbortSignal) {
+/** Null: there is none. */
+async function budgetOf({ project, app }: BudgetPlace, signal: AbortSignal) {
   const path = { project_id: project };
+  const appPath = { ...path, app_id: app ?? "" };
   return app === undefined
-    ? await ask(api.GET("/v2/projects/{project_id}/budget", { params: { path }, signal }))
-    : await ask(
-        api.GET("/v2/projects/{project_id}/apps/{app_id}/budget", {
-          params: { path: { ...path, app_id: app } },
-          signal,
-        }),
+    ? await askIfThere(api.GET("/v2/projects/{project_id}/budget", { params: { path }, signal }))
+    : await askIfThere(
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/budget", { params: { path: appPath }, signal }),
       );
 }
 
 /** A budget with what of it is spent. */
-export type Budget = Awaited<ReturnType<typeof readBudget>>;
-
-async function budgetOf(place: BudgetPlace, signal: AbortSignal): Promise<Budget | null> {
-  try {
-    return await readBudget(place, signal);
-  } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return null;
-    throw error;
-  }
-}
+export type Budget = NonNullable<Awaited<ReturnType<typeof budgetOf>>>;
 
 /** Null: there is none. */
 export const budgetQuery = (place: BudgetPlace) =>
