@@ -77,6 +77,11 @@ export const projectQuery = (project: string) =>
     staleTime: 30_000,
   });
 
+/** To be called after a project is created, renamed or deleted. */
+export async function projectsChanged(): Promise<void> {
+  await Promise.all(["projects", "project"].map((key) => queryClient.invalidateQueries({ queryKey: [key] })));
+}
+
 /** The apps of a project. */
 export const appsQuery = (project: string) =>
   queryOptions({

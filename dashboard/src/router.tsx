@@ -31,6 +31,7 @@ const invitation = () => import("./account/invitation-page.tsx");
 const root = createRootRoute({ component: () => <Shell search={<SearchButton />} />, notFoundComponent: NothingHere });
 
 const AccountPage = lazyRouteComponent(account, "AccountPage");
+const NewProjectPage = lazyRouteComponent(() => import("./project/new-project.tsx"), "NewProjectPage");
 const DevicePage = lazyRouteComponent(device, "DevicePage");
 
 const openPages = [
@@ -49,6 +50,15 @@ const openPages = [
     component: () => (
       <ForSignedIn isForPeople>
         <AccountPage />
+      </ForSignedIn>
+    ),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: "/projects/new",
+    component: () => (
+      <ForSignedIn isForPeople>
+        <NewProjectPage />
       </ForSignedIn>
     ),
   }),
@@ -133,6 +143,11 @@ const projectPages = [
     path: "/billing",
     validateSearch: texts(["app", "month"]),
     component: lazyRouteComponent(() => import("./project/billing-page.tsx"), "BillingPage"),
+  }),
+  createRoute({
+    getParentRoute: () => project,
+    path: "/settings",
+    component: lazyRouteComponent(() => import("./project/settings-page.tsx"), "SettingsPage"),
   }),
 ] as const;
 

@@ -117,6 +117,8 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
         text: "Change the budget",
         act: (page) => page.click("Change the budget"),
       },
+      "project-settings": { url: `${base}/settings`, text: "Delete the project" },
+      "new-project": { url: `${api.baseUrl}/dashboard/projects/new`, text: "Create the project" },
       "charged-usage": { url: `${base}/usage`, text: "To pay so far" },
     };
     await lookAtAll(open, sights);

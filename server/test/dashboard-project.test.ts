@@ -158,10 +158,49 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
     await clickNamed(page, "Remove FIRST");
     await page.click("Remove now");
     await until("the secret is removed", async () => !Object.hasOwn(await call("GET", "/secrets"), "FIRST"));
+    const key = "-----BEGIN KEY-----\n  a\tb\n-----END KEY-----\n";
+    await page.evaluate("[...document.querySelectorAll('input[type=checkbox]')].at(0).click()");
+    await page.type("Name", "KEY");
+    await page.type("Value", key);
+    await page.click("Set");
+    await until("the key is set, line by line", async () => (await call("GET", "/secrets"))["KEY"] === key);
     await page.type("Name", "no name");
     await page.type("Value", "x");
     await page.click("Set");
     await page.shows("no name");
+  });
+
+  test("rename the project, make another one, and delete it after its name is typed", async (t) => {
+    const { api, call, pages, open, addMember, openAs } = await startProjectStage(t);
+    await addMember({ email: "mia@example.test", name: "Mia", role: "member" });
+    const page = await open(`${pages}/settings`);
+    await page.type("Name", hostileName);
+    await page.click("Rename");
+    await page.shows(`The project is called ${hostileName} now.`);
+    await until("the trail has the new name", async () =>
+      (await page.evaluate("document.querySelector('.trail').textContent")).includes(hostileName),
+    );
+    assert.equal((await call("GET", "")).name, hostileName);
+    const other = await openAs("mia@example.test", `${pages}/settings`);
+    await other.shows("Your role does not allow you to delete the project.");
+    await other.shows("Your role does not allow you to rename the project.");
+
+    await page.click("Make another project");
+    await page.type("Name", "second");
+    await page.click("Create the project");
+    await page.shows("Apps");
+    await page.click("Settings");
+    await page.shows("Type second to delete it");
+    assert.equal(await page.evaluate("document.querySelector('.danger button').disabled"), true);
+    await page.type("Type second to delete it", "second");
+    await page.click("Delete the project");
+    await page.shows(hostileName);
+    const token = await api.issue({ kind: "operator" });
+    const { body } = await api.call("GET", "/v2/projects", { token });
+    assert.deepEqual(
+      (body as Json[]).map(({ name }) => name),
+      [hostileName],
+    );
   });
 
   test("rotate a token, keep the previous one for the chosen time, and revoke it after a second question", async (t) => {

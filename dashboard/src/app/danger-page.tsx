@@ -1,10 +1,10 @@
 // What stops an app from answering: a stop, a restart, and its deletion.
 import { useState, type ReactNode } from "react";
-import { Button, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
-import { Action, useRun } from "#parts/form.tsx";
+import { DeleteByName } from "#parts/delete-by-name.tsx";
+import { Action } from "#parts/form.tsx";
 import { Answer, useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appQuery, pathOf, queryClient } from "#queries.ts";
@@ -17,12 +17,18 @@ export function DangerPage(): ReactNode {
   const ref = useApp();
   const app = useQuery(appQuery(ref));
   const may = useMay(ref.project);
+  const navigate = useNavigate();
   const [message, setMessage] = useState("");
   useTitle("Danger", ref.app);
   const act = (what: "start" | "stop" | "restart") => async (): Promise<void> => {
     const answer = await ask(api.POST(`${appPath}/${what}`, { params: { path: pathOf(ref) } }));
     setMessage("message" in answer ? String(answer.message) : "");
     await queryClient.invalidateQueries({ queryKey: ["app"] });
+  };
+  const remove = async (): Promise<void> => {
+    await ask(api.DELETE(appPath, { params: { path: pathOf(ref) } }));
+    await navigate({ to: "/projects/$project", params: { project: ref.project } });
+    await queryClient.invalidateQueries({ queryKey: ["apps"] });
   };
   return (
     <Answer of={app}>
@@ -56,53 +62,14 @@ export function DangerPage(): ReactNode {
             <Action onAct={act("restart")}>Restart the replicas</Action>
           </section>
           {may("apps.delete") ? (
-            <Delete name={detail.name} />
+            <DeleteByName kind="app" name={detail.name} onDelete={remove}>
+              Ends its calls, runs and builds, and removes its releases, logs and secrets.
+            </DeleteByName>
           ) : (
             <p className="muted">Your role does not allow you to delete apps.</p>
           )}
         </>
       )}
     </Answer>
-  );
-}
-
-function Delete({ name }: { readonly name: string }): ReactNode {
-  const ref = useApp();
-  const navigate = useNavigate();
-  const { error, isWaiting, run } = useRun();
-  const [typed, setTyped] = useState("");
-  const remove = async (): Promise<void> => {
-    await ask(api.DELETE(appPath, { params: { path: pathOf(ref) } }));
-    await navigate({ to: "/projects/$project", params: { project: ref.project } });
-    await queryClient.invalidateQueries({ queryKey: ["apps"] });
-  };
-  return (
-    <section className="danger">
-      <div>
-        <h2>Delete</h2>
-        <p>Ends its calls, runs and builds, and removes its releases, logs and secrets. It cannot be undone.</p>
-      </div>
-      <form
-        className="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (typed === name) void run(remove);
-        }}
-      >
-        <TextInput
-          label={`Type ${name} to delete it`}
-          autoComplete="off"
-          spellCheck={false}
-          value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
-        />
-        <p className="error" role="alert">
-          {error}
-        </p>
-        <Button type="submit" color="red" disabled={typed !== name} aria-disabled={isWaiting}>
-          Delete the app
-        </Button>
-      </form>
-    </section>
   );
 }

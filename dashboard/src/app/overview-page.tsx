@@ -4,12 +4,18 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Name } from "#parts/name.tsx";
 import { Answer, CopyIcon, Facts, State, Time, useTitle, Waiting } from "#parts/show.tsx";
-import { appQuery, buildsQuery, replicasQuery } from "#queries.ts";
+import { appQuery, buildsQuery, replicasQuery, type AppDetail } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { Commands } from "./call-commands.tsx";
 import { Charts } from "./chart-range.tsx";
 
 const TryIt = lazy(async () => ({ default: (await import("./try-it.tsx")).TryIt }));
+
+/** For people, such as `1 core, 2 GB, 4 GPUs`. */
+function hardwareOf({ cpu, memory, gpuCount }: Pick<AppDetail, "cpu" | "memory" | "gpuCount">): string {
+  const counted = (count: string, word: string): string => `${count} ${word}${count === "1" ? "" : "s"}`;
+  return [counted(cpu, "core"), `${memory} GB`, ...(gpuCount === "0" ? [] : [counted(gpuCount, "GPU")])].join(", ");
+}
 
 /** The page. */
 export function OverviewPage(): ReactNode {
@@ -58,7 +64,7 @@ export function OverviewPage(): ReactNode {
                 of={[
                   ["Repository", repositoryOf(detail)],
                   ["Runtime", detail.runtime],
-                  ["Hardware", `${detail.hardware}, ${detail.cpu} cores, ${detail.memory} GB, ${detail.gpuCount} GPUs`],
+                  ["Hardware", `${detail.hardware}, ${hardwareOf(detail)}`],
                   [
                     "Replicas",
                     `${detail.minReplicaCount} to ${detail.maxReplicaCount}, ${detail.replicaConcurrency} calls each`,

@@ -69,6 +69,11 @@ function useActions(): readonly Command[] {
   const may = useMay(project);
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("light") === "dark" ? "light" : "dark";
+  const asker = useQuery(askerQuery).data;
+  const createProject: Command = {
+    ...{ key: "new project", name: "New project", note: "action" },
+    run: () => navigate({ to: "/projects/new" }),
+  };
   const create: Command = {
     key: "new app",
     name: "New app",
@@ -77,6 +82,7 @@ function useActions(): readonly Command[] {
   };
   return [
     ...(project !== "" && may("apps.create") ? [create] : []),
+    ...(asker === "person" ? [createProject] : []),
     { key: "scheme", name: `Show in ${scheme} colours`, note: "action", run: () => setColorScheme(scheme) },
     {
       key: "sign out",

@@ -1,7 +1,7 @@
 // Secrets of a project or an app: hidden until somebody asks for one. The API takes the whole map, so that a change is made to what
 // is there at that moment, not to what the page read long ago.
 import { useState, type ReactNode } from "react";
-import { Checkbox } from "@mantine/core";
+import { Checkbox, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { queryClient } from "#queries.ts";
 import { Confirm } from "./confirm.tsx";
@@ -117,14 +117,39 @@ function SetSecret({ set, restart }: SetSecretProps): ReactNode {
             required: true,
             placeholder: "API_TOKEN",
           },
-          { name: "value", label: "Value", type: "password", autoComplete: "off", spellCheck: false, required: true },
         ]}
-        more={restart}
+        more={
+          <>
+            <Value />
+            {restart}
+          </>
+        }
         onSubmit={async ({ name = "", value = "" }) => {
-          await set(name, value);
+          await set(name, value.replaceAll("\r\n", "\n"));
           setRound(round + 1);
         }}
       />
     </section>
+  );
+}
+
+/** Hidden while it is typed; but a field that hides what is in it can hold no key or certificate of several lines. */
+function Value(): ReactNode {
+  const [isLong, setLong] = useState(false);
+  const attributes = { name: "value", label: "Value", autoComplete: "off", spellCheck: false, required: true };
+  return (
+    <>
+      {isLong ? (
+        <Textarea {...attributes} className="code-input" rows={6} />
+      ) : (
+        <TextInput {...attributes} type="password" />
+      )}
+      <Checkbox
+        size="xs"
+        label="It has several lines, such as a key or a certificate"
+        checked={isLong}
+        onChange={(event) => setLong(event.currentTarget.checked)}
+      />
+    </>
   );
 }

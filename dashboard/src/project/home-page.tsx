@@ -4,11 +4,12 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate } from "@tanstack/react-router";
 import { List } from "#parts/list.tsx";
 import { Answer, useTitle } from "#parts/show.tsx";
-import { projectsQuery } from "#queries.ts";
+import { askerQuery, projectsQuery } from "#queries.ts";
 
 /** The page. */
 export function HomePage(): ReactNode {
   const projects = useQuery(projectsQuery);
+  const isPerson = useQuery(askerQuery).data === "person";
   useTitle("Projects");
   return (
     <Answer of={projects}>
@@ -19,11 +20,18 @@ export function HomePage(): ReactNode {
         }
         return (
           <>
-            <h1>Projects</h1>
+            <div className="title">
+              <h1>Projects</h1>
+              {isPerson ? (
+                <Link className="as-button" to="/projects/new">
+                  New project
+                </Link>
+              ) : null}
+            </div>
             <List
               label="Projects"
               columns={["Name", "Id"]}
-              empty="You are in no project. Ask somebody who is in one for an invitation."
+              empty={`You are in no project. ${isPerson ? "Make one, or ask" : "Ask"} somebody who is in one for an invitation.`}
               rows={all.map(({ id, name }) => ({
                 key: id,
                 cells: [

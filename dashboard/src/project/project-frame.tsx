@@ -25,6 +25,7 @@ export const projectPages = [
   ["Audit log", "/projects/$project/audit", "audit_log.read"],
   ["Usage", "/projects/$project/usage", "billing.read"],
   ["Billing", "/projects/$project/billing", "billing.read"],
+  ["Settings", "/projects/$project/settings", "projects.read"],
 ] as const;
 
 function Frame(): ReactNode {
