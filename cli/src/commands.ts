@@ -247,10 +247,13 @@ export const commands: Readonly<Record<string, Entry>> = {
   },
   projects: {
     topic: "Projects and people",
-    about: "List your projects, or select one.",
+    about: "List, make, rename and delete projects, or select one.",
     otherwise: "list",
     verbs: verbsOf(async () => (await import("./projects.ts")).projects, {
       list: "List them (default).",
+      create: "Make a project.",
+      rename: "Rename a project.",
+      delete: "Delete a project with all that is in it.",
       use: "Select the project that commands use.",
     }),
   },

@@ -77,7 +77,9 @@ export async function projectOf(connection: Connection, given: Given, machine: M
   const [only] = projects;
   if (only !== undefined && projects.length === 1) return only.id;
   if (only === undefined)
-    throw new Refused("You are not a member of any project yet. Ask a project owner to invite you.");
+    throw new Refused(
+      "You are not a member of any project yet. Make one: slipway projects create <name>. Or ask a project owner to invite you.",
+    );
   const names = projects.map(({ name }) => name).join(", ");
   throw new Refused(
     `You are a member of several projects: ${names}. Use --project, or select one: slipway projects use <project>`,

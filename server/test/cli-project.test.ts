@@ -112,6 +112,18 @@ test("the audit log is listed by what was asked for, and exported", async (t) =>
   assert.match(await refused(1, "audit", "export", "--action", "x"), /action is "x"/);
 });
 
+test("projects are made, renamed and deleted", async (t) => {
+  const { done, refused } = await startCliStage(t);
+  const made = await done("projects", "create", "shop", "--json");
+  const { id } = made.json();
+  assert.match((await done("projects")).stdout, new RegExp(`^ *${id} +shop$`, "m"));
+  assert.equal((await done("projects", "rename", "shop", "store")).stderr, `The project ${id} is called store now.\n`);
+  assert.match(await refused(4, "projects", "rename", "shop", "again"), /You have no project "shop"/);
+  assert.match(await refused(2, "projects", "delete", "store"), /add --yes/);
+  assert.match((await done("projects", "delete", "store", "--yes")).stderr, /\w/);
+  assert.doesNotMatch((await done("projects")).stdout, /store/);
+});
+
 test("members are listed, changed and removed by their address", async (t) => {
   const { done, refused, slipway, projectId } = await startCliStage(t);
   assert.match((await done("invite", "ada@example.org", "--role", "admin")).stdout, /^http\S+\n$/);
