@@ -26,7 +26,7 @@ test("bash offers commands, their verbs and options, also after operands", () =>
   const script = scriptFor("bash");
   assert.deepEqual(offered(script, [""]).toSorted(), Object.keys(commands).toSorted());
   assert.deepEqual(offered(script, ["dep"]), ["deploy"]);
-  assert.deepEqual(offered(script, ["projects", ""]), ["list", "use"]);
+  assert.deepEqual(offered(script, ["projects", ""]), ["list", "create", "rename", "delete", "use"]);
   assert.deepEqual(offered(script, ["projects", "u"]), ["use"]);
   assert.deepEqual(offered(script, ["logs", "hello", "--fo"]), ["--follow"]);
   assert.deepEqual(offered(script, ["no-such", "x"]), []);

@@ -16,16 +16,16 @@ export const thisMonth = periodOf(monthClock.now());
 export async function spend(
   db: Db,
   { projectId }: { readonly projectId: ProjectId },
-  given: { readonly cents: number; readonly app?: string; readonly month?: string },
+  given: { readonly cents: number; readonly app?: string; readonly month?: string; readonly day?: string },
 ): Promise<void> {
-  const { cents, app = "example", month = thisMonth } = given;
+  const { cents, app = "example", month = thisMonth, day = `${month}-01` } = given;
   const plain = { compute: "CPU", computeTier: "interruptible", provider: null, region: null } as const;
   const source: MeteredSource = {
     ...{ id: "replica", kind: "run", projectId, appId: appIdOf(projectId, app), startMs: 0, endMs: 1, isEnded: true },
     resources: { ...plain, gpuCount: 0, coreThousandths: 1000n, gbThousandths: 1000n },
     known: [],
   };
-  const change = { source, day: `${month}-01`, ms: 1n, builds: 0, micros: BigInt(cents) * 10_000n };
+  const change = { source, day, ms: 1n, builds: 0, micros: BigInt(cents) * 10_000n };
   await db.transaction().execute(async (tx) => {
     await openAccount(tx, projectId);
     await addToDays(tx, projectId, [change]);

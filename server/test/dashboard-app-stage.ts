@@ -40,10 +40,11 @@ export async function fillApp(stage: ProjectStage): Promise<FilledApp> {
     update releases set settings = settings || ${changed}, end_reason = null,
                         commit_sha = ${"a".repeat(40)}, commit_message = ${hostileText}, created_by = ${toJson({ type: "person", id: null, name: hostileName })}
      where app_id = ${place.appId} and number = 2`.execute(place.db);
-  const replica = await addReplicas(place);
+  const now = new Date();
+  const replica = await addReplicas(place, now);
   const failedDelivery = await addDeliveries(place);
   await stage.call("POST", "/apps/my-app/git-hook");
-  const runs = await addRuns(place, replica);
+  const runs = await addRuns(place, replica, now);
   await addHour(place);
   await addNeedy(stage);
   await spend(place.db, stage.api, { cents: 1_234, app: "my-app", month: new Date().toISOString().slice(0, 7) });
@@ -51,13 +52,13 @@ export async function fillApp(stage: ProjectStage): Promise<FilledApp> {
   return { ...place, ...runs, failedDelivery };
 }
 
-async function addReplicas({ db, appId }: RowsAddress): Promise<ReplicaId> {
+async function addReplicas({ db, appId }: RowsAddress, now: Date): Promise<ReplicaId> {
   await sql`
     insert into replicas (id, project_id, app_id, release_id, build_id, driver, state, compute, compute_tier, gpu_count,
                           cpu_cores, memory_gb, provider, region, created_at, started_at, ready_at, restarts)
     select case n when 1 then 'my-app-ready' else 'my-app-starting' end, project_id, app_id, id, build_id, 'process',
            case n when 1 then 'ready' else 'starting' end, 'CPU', 'protected', 0, 1, 1, 'local', 'here',
-           now() - interval '200 seconds', now() - interval '190 seconds', case n when 1 then now() - interval '170 seconds' end, 2
+           ${now}::timestamptz - interval '200 seconds', ${now}::timestamptz - interval '190 seconds', case n when 1 then ${now}::timestamptz - interval '170 seconds' end, 2
       from releases cross join generate_series(1, 2) n
      where app_id = ${appId} and releases.number = 1`.execute(db);
   return "my-app-ready" as ReplicaId;
@@ -85,9 +86,10 @@ async function addDeliveries({ db, appId }: RowsAddress): Promise<string> {
 async function addRuns(
   place: RowsAddress,
   replicaId: ReplicaId,
+  now: Date,
 ): Promise<Pick<FilledApp, "coldRun" | "deadRun" | "pendingRun">> {
   const { db, projectId, appId } = place;
-  const [coldRun, acceptedAt] = [newRunId(), new Date(Date.now() - 300_000)];
+  const [coldRun, acceptedAt] = [newRunId(), new Date(now.getTime() - 300_000)];
   // Its replica begins after 110 seconds, and is ready for it 30 seconds later.
   const times = {
     queued_at: new Date(acceptedAt.getTime() + 5_000),

@@ -119,7 +119,7 @@ describe("the charts of an app", { skip: withoutBrowser }, () => {
     await page.shows("$12.34 of the budget of $10.00 are spent");
     await page.evaluate("document.querySelector('[aria-label=Apps]').scrollIntoView()");
     const row = `${rowTexts}.find((text) => text.startsWith('my-app'))`;
-    await until("the calls of the hour are told", async () => /\s180\t20\t/.test((await page.evaluate(row)) ?? ""));
+    await until("the calls of the hour are told", async () => /\s180\s+20\s/.test((await page.evaluate(row)) ?? ""));
     const asked = `new Set(performance.getEntriesByType("resource").map((one) => one.name.match(/apps\\/([^/]+)\\/resource-metrics/)?.[1]).filter(Boolean)).size`;
     const atFirst: number = await page.evaluate(asked);
     assert.ok(atFirst >= 2 && atFirst < 40, `${atFirst} apps were asked for at first`);

@@ -47,7 +47,7 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
     const other = await openAs("eve@example.test", `${pages}/members`);
     await other.shows("Olga Owner");
     const offered = "[...document.querySelectorAll('form select option')].map(({ value }) => value).join()";
-    assert.equal(await other.evaluate(offered), "admin,member");
+    await until("what they may give is offered", async () => (await other.evaluate(offered)) === "admin,member");
     assert.equal(await other.evaluate(`document.querySelector('[aria-label="Remove Olga Owner"]')`), null);
     await other.click("Leave");
     await other.click("Keep");
@@ -60,6 +60,8 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
     await clickNamed(page, "Remove Owner");
     await page.click("Remove now");
     await until("the other owner is removed", async () => (await call("GET", "/members")).length === 1);
+    const removal = `document.querySelector('[aria-label="Remove Owner"]')`;
+    await until("the list has moved up", async () => (await page.evaluate(`${removal} === null`)) === true);
     await page.click("Leave");
     await page.click("Leave now");
     await page.shows("the project's last owner");

@@ -15,6 +15,7 @@ import { isWhole } from "./support/dashboard-stage.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { insertRollOut } from "./support/roll-out-rows.ts";
 import type { RowsAddress } from "./support/run-rows.ts";
+import { until } from "./support/until.ts";
 
 const minuteMs = 60_000;
 /** Of each app: about how many calls a minute it has, how long most of them take (a bucket of durations), and what it costs. */
@@ -30,15 +31,15 @@ test("the pictures of the README", { skip: withoutBrowser }, async (t) => {
   assert.ok(folder !== undefined, "SLIPWAY_README_PICTURES: the folder to write them into");
   const stage = await startProjectStage(t, { requestsPerMinute: 10_000 });
   await stage.call("PATCH", "", { name: "shop" });
-  const month = new Date().toISOString().slice(0, 7);
-  for (const [name, given] of Object.entries(apps)) {
+  const day = new Date().toISOString().slice(0, 10);
+  for (const [index, [name, given]] of Object.entries(apps).entries()) {
     const place = await addApp(stage, name);
     await insertRollOut(place.db, place.appId);
     await sql`update builds set status = 'success', ended_at = now() where app_id = ${place.appId}`.execute(place.db);
     await sql`delete from releases where app_id = ${place.appId} and number = 2`.execute(place.db);
     await addReplica(place);
-    await addHour(place, given);
-    await spend(place.db, stage.api, { cents: given.cents, app: name, month });
+    await addHour(place, { ...given, from: 9 * index });
+    await spend(place.db, stage.api, { cents: given.cents, app: name, day });
   }
   const report = await addApp(stage, "nightly-report");
   const reason =
@@ -49,10 +50,12 @@ test("the pictures of the README", { skip: withoutBrowser }, async (t) => {
   );
   const page = await stage.open(stage.pages);
   await page.shows("nightly-report");
-  await take(page, join(folder, "apps.webp"), 560);
+  const shown = "document.querySelectorAll('tbody svg').length";
+  await until("the calls of all apps are shown", async () => (await page.evaluate(shown)) >= Object.keys(apps).length);
+  await take(page, join(folder, "apps.webp"), 460);
   const dark = await stage.open(`${stage.pages}/apps/transcribe`, { isDark: true });
   await dark.shows("Cold starts");
-  await take(dark, join(folder, "app.webp"), 1_110);
+  await take(dark, join(folder, "app.webp"), 1_130);
 });
 
 async function addReplica({ db, appId }: RowsAddress): Promise<void> {
@@ -68,10 +71,10 @@ async function addReplica({ db, appId }: RowsAddress): Promise<void> {
 /** An hour with two waves of calls, a few errors, and replicas that follow. */
 async function addHour(
   { db, appId }: RowsAddress,
-  { calls, bucket }: { readonly calls: number; readonly bucket: number },
+  { calls, bucket, from }: { readonly calls: number; readonly bucket: number; readonly from: number },
 ): Promise<void> {
   for (let minute = 1; minute < 60; minute++) {
-    const wave = 1 + 0.6 * Math.sin(minute / 7) + 0.15 * Math.sin(minute * 2.3);
+    const wave = 1 + 0.6 * Math.sin((minute + from) / 7) + 0.15 * Math.sin(minute * 2.3);
     const requests = Math.round(calls * wave);
     const slow = Math.round(requests * 0.04);
     const durations = Array.from({ length: 19 }, (_, at) =>
@@ -80,7 +83,7 @@ async function addHour(
     const running = Math.max(1, Math.round(2 * wave));
     const sample = {
       ...{ appId, replicaId: "" as const, cores: 1.2 * wave, memoryBytes: 2e9 * (1 + wave / 10), gpu: null },
-      ...{ requests, failures: minute % 13 === 0 ? 2 : 0, durations, running, ready: running },
+      ...{ requests, failures: minute % 13 === 0 ? Math.round(requests / 40) : 0, durations, running, ready: running },
     };
     await addUses(db, [sample], Date.now() - minute * minuteMs);
   }

@@ -11,9 +11,10 @@ import { Charts } from "./chart-range.tsx";
 
 const TryIt = lazy(async () => ({ default: (await import("./try-it.tsx")).TryIt }));
 
+const counted = (count: string | number, word: string): string => `${count} ${word}${Number(count) === 1 ? "" : "s"}`;
+
 /** For people, such as `1 core, 2 GB, 4 GPUs`. */
 function hardwareOf({ cpu, memory, gpuCount }: Pick<AppDetail, "cpu" | "memory" | "gpuCount">): string {
-  const counted = (count: string, word: string): string => `${count} ${word}${count === "1" ? "" : "s"}`;
   return [counted(cpu, "core"), `${memory} GB`, ...(gpuCount === "0" ? [] : [counted(gpuCount, "GPU")])].join(", ");
 }
 
@@ -67,7 +68,7 @@ export function OverviewPage(): ReactNode {
                   ["Hardware", `${detail.hardware}, ${hardwareOf(detail)}`],
                   [
                     "Replicas",
-                    `${detail.minReplicaCount} to ${detail.maxReplicaCount}, ${detail.replicaConcurrency} calls each`,
+                    `${detail.minReplicaCount} to ${detail.maxReplicaCount}, ${counted(detail.replicaConcurrency, "call")} each`,
                   ],
                   ["Callers", detail.disableAuth ? "anyone" : "with a token"],
                   ["Changed", <Time key="changed" at={detail.updatedAt} />],

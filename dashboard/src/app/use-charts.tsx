@@ -16,7 +16,7 @@ const kinds = {
   calls: [
     ["requests", "Calls", String],
     ["failures", "Errors: status 500 or above, or cut off", String],
-    ["latency", "Latency, with the wait for a replica", durationText],
+    ["latency", "Latency, with waiting", durationText],
     ["containers", "Replicas", String],
     ["starts", "Cold starts: replicas that started", String],
   ],
@@ -100,7 +100,9 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
         gridAxis="x"
         tickLine="none"
         curveType="linear"
-        yAxisProps={{ width: 72, allowDecimals: format !== String }}
+        // No label is left out between others, so that they stay even.
+        xAxisProps={{ interval: "equidistantPreserveStart" }}
+        yAxisProps={{ width: 72, allowDecimals: format !== String, tickCount: 3, interval: 0 }}
         connectNulls={false}
       />
     </section>

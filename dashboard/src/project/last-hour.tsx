@@ -18,7 +18,7 @@ export function CallsOfHour({ app }: { readonly app: AppRef }): ReactNode {
       {calls === null ? null : (
         <>
           {sum(calls) === 0 ? null : <Sparkline points={calls} />}
-          {sum(calls)}
+          <span className="count">{sum(calls).toLocaleString()}</span>
         </>
       )}
     </span>

@@ -224,12 +224,9 @@ export class Page {
     );
   }
 
-  /** Clicks the button or link with this text at its position on the screen. */
+  /** Clicks the button or link with this text at its position on the screen; again when it has moved away under the pointer. */
   async click(text: string): Promise<void> {
-    const place = await until(
-      `there is a button or link "${text}"`,
-      () =>
-        this.evaluate(`${finders}; (async () => {
+    const find = `${finders}; (async () => {
       const element = clickable(${JSON.stringify(text)});
       if (element === undefined || element.disabled) return null;
       element.scrollIntoView({ block: "center" });
@@ -239,13 +236,23 @@ export class Page {
       // Nobody hits what is still moving.
       if (x !== before.x || y !== before.y) return null;
       const point = { x: x + width / 2, y: y + height / 2 };
-      return element.contains(document.elementFromPoint(point.x, point.y)) ? point : null;
-    })()`),
+      if (!element.contains(document.elementFromPoint(point.x, point.y))) return null;
+      ${watchClick}
+      return point;
+    })()`;
+    await until(
+      `there is a button or link "${text}"`,
+      async () => {
+        const place = await this.evaluate(find);
+        if (place === null) return false;
+        for (const type of ["mousePressed", "mouseReleased"]) {
+          await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
+        }
+        // A page that was left for another one knows nothing of it.
+        return (await this.evaluate("window.clicked")) !== "elsewhere";
+      },
       { deadlineMs: stepMs },
     );
-    for (const type of ["mousePressed", "mouseReleased"]) {
-      await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
-    }
   }
 
   /** Presses a key, such as Tab or Enter. */
@@ -264,6 +271,18 @@ const networkChanged = "net::ERR_NETWORK_CHANGED";
 function isCutOff({ errorText, type }: Json): boolean {
   return errorText === networkChanged && !["Fetch", "XHR"].includes(type);
 }
+
+/** Tells what the next click hits; one that does not hit the element does nothing. */
+const watchClick = `
+      window.clicked = "elsewhere";
+      document.addEventListener("click", (event) => {
+        if (element.contains(event.target)) {
+          window.clicked = "it";
+        } else {
+          event.stopImmediatePropagation();
+          event.preventDefault();
+        }
+      }, { capture: true, once: true });`;
 
 /** Finds elements as people do: visible ones only. */
 const finders = `
