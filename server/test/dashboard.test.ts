@@ -115,9 +115,9 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
     });
     await page.evaluate(`${log}.scrollTop += 2000`);
     const inSight = `(${log}.scrollTop, [...${log}.querySelectorAll('bdi')].find((one) =>
-      one.getBoundingClientRect().top > ${log}.getBoundingClientRect().top).textContent)`;
+      one.getBoundingClientRect().top > ${log}.getBoundingClientRect().top)?.textContent)`;
     await until("the lines in sight are drawn", async () => !(await page.text()).includes(`line 0 of ${lines}`));
-    const read = await page.evaluate(inSight);
+    const read = await until("a line is read", () => page.evaluate(inSight));
     await (await platform.call("noisy", "run", { lines: 7 })).text();
     await page.click("To the end");
     await page.shows("line 6 of 7");

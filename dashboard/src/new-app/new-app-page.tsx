@@ -1,6 +1,6 @@
 // A new app from a repository, with all settings that the API takes. What the contract does not allow is said before anything is
 // sent, and what the platform refuses beside the field that it names.
-import { useState, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
 import { Button } from "@mantine/core";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
@@ -12,8 +12,8 @@ import { PriceLine } from "./price-line.tsx";
 import { readRepositoryAddress, suggestedName } from "./repository-address.ts";
 import { ComputeField, fieldId, SettingField, type SettingsForm } from "./setting-fields.tsx";
 import { bodyOf, fieldOfMessage, problemOf, type Texts } from "./setting-values.ts";
-import { TomlBox, useToml } from "./toml-box.tsx";
-import type { TomlContent } from "./toml-settings.ts";
+import { TomlBox } from "./toml-box.tsx";
+import { readTomlSettings, type TomlContent } from "./toml-settings.ts";
 import type { Variable } from "./env-lines.ts";
 import { secretsOf, Variables, variablesProblem } from "./variables.tsx";
 
@@ -92,7 +92,8 @@ function useDraft(): Draft {
   const [isChecked, setChecked] = useState(false);
   const [isNameOwn, setNameOwn] = useState(name !== "");
   const [variables, setVariables] = useState<readonly Variable[]>([]);
-  const toml = useToml(texts.config_toml ?? "");
+  const tomlText = texts.config_toml ?? "";
+  const toml = useMemo(() => (tomlText.trim() === "" ? null : readTomlSettings(tomlText)), [tomlText]);
   const isNameInToml = toml?.settings.some((one) => one.name === "name") === true;
   const change = (field: FieldName, text: string): void => {
     if (field === "name") setNameOwn(text !== "");

@@ -1,27 +1,9 @@
-// A TOML file that is sent with the request: pasted as text, with a list of what it sets and what counts instead. The reader of
-// TOML is loaded with the first text.
-import { useEffect, useState, type ReactNode } from "react";
+// A TOML file that is sent with the request: pasted as text, with a list of what it sets and what counts instead.
+import type { ReactNode } from "react";
 import { Textarea } from "@mantine/core";
 import { List } from "#parts/list.tsx";
 import type { SettingsForm } from "./setting-fields.tsx";
 import type { TomlContent } from "./toml-settings.ts";
-
-/** What the text says, once its reader is loaded; null: there is no text. */
-export function useToml(text: string): TomlContent | null {
-  const [content, setContent] = useState<TomlContent | null>(null);
-  useEffect(() => {
-    let isCurrent = true;
-    const read = async (): Promise<void> => {
-      const next = text.trim() === "" ? null : (await import("./toml-settings.ts")).readTomlSettings(text);
-      if (isCurrent) setContent(next);
-    };
-    void read();
-    return () => {
-      isCurrent = false;
-    };
-  }, [text]);
-  return content;
-}
 
 type TomlBoxProps = { readonly form: SettingsForm; readonly content: TomlContent | null };
 

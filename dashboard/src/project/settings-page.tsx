@@ -60,7 +60,9 @@ export function SettingsPage(): ReactNode {
                 <p className="muted">Your role does not allow you to rename the project.</p>
               )}
               <p role="status">{said}</p>
-              <Link to="/projects/new">Make another project</Link>
+              <p>
+                <Link to="/projects/new">Make another project</Link>
+              </p>
             </section>
             {may("projects.delete") ? (
               <DeleteByName kind="project" name={name} onDelete={remove}>
