@@ -44,7 +44,7 @@ const groups: readonly Group[] = [
     what: "containers",
     max: 1,
     names: words(
-      "docker-build-limits docker-build-network docker-builds-apart docker-examples docker-images",
+      "docker-build-limits docker-build-network docker-builds-apart docker-engine docker-examples docker-images",
       "docker-kills docker-outage docker-runtimes drivers-docker drivers-docker-conformance",
       "hostile-container storage-drivers",
     ),
@@ -94,8 +94,16 @@ const groups: readonly Group[] = [
     names: words("callers drivers-process-disk hostile-repositories replica-crashes"),
   },
   {
-    what: "whole platforms",
+    what: "processes, locks and restarts",
     max: 2,
+    names: words(
+      "change-app database-lock drivers-process-exits embedded inherited-descriptors secrets-restart",
+      "audit-chain-cli audit-export",
+    ),
+  },
+  {
+    what: "whole platforms",
+    max: 1,
     names: words(
       "app-deletion app-lifecycle deploy-survival deployments driver-choice examples field-effects",
       "file-runs gpus hardware log-sockets metrics platforms-at-once published-client pushes releases",
