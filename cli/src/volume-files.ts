@@ -1,9 +1,11 @@
-// Moves files between this machine and a volume: up in parts of which several are sent at once, down as a stream.
+// Moves files between this machine and a volume: up in parts of which several are sent at once, down as a stream. Of a folder, several
+// files are sent at once.
 import { createWriteStream } from "node:fs";
-import { open, rename, rm, stat, type FileHandle } from "node:fs/promises";
-import { basename } from "node:path";
+import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { answerOf } from "@slipway/client/client.ts";
+import { ApiRefused } from "./api-client.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
@@ -15,46 +17,125 @@ const volume_id = "default";
 /** What the platform takes: `partBytes` of contract/src/volume-routes.ts, whose import would load all of zod. */
 const partBytes = 5_242_880;
 const partsAtOnce = 4;
+const filesAtOnce = 4;
 const triesMax = 4;
 const againMs = 1000;
+/** A token may send so many requests a minute: who sends many files waits. */
+const busyMs = 5000;
+const busyTriesMax = 30;
 /** A part needs 10 kB/s. */
 const partMs = 600_000;
 
 type Part = { readonly part_number: number; readonly url: string };
 
-/** The uploaded file. */
-export type Uploaded = { readonly path: string; readonly bytes: number };
+/** What was uploaded. `files` undefined: one file; else a folder with so many. */
+export type Uploaded = { readonly path: string; readonly files?: number; readonly bytes: number };
 
-/** Uploads a file; "" as path: its own name. Throws `Refused`; then the volume is as it was. */
-export async function uploadFile(
-  at: At,
-  { file, path }: { readonly file: string; readonly path: string },
+type Named = { readonly file: string; readonly path: string };
+
+/**
+ * Uploads a file, or a folder with all that is in it; "" as path: its own name. Throws `Refused`; then each file of the volume is as
+ * it was, or whole and new.
+ */
+export async function uploadAny(at: At, { file, path }: Named): Promise<Uploaded> {
+  const name = basename(resolve(file));
+  const wanted = path === "" ? name : path.endsWith("/") ? path + name : path;
+  const progress = new Progress(at.machine);
+  try {
+    const isFolder = await stat(file).then((found) => found.isDirectory());
+    if (isFolder) return await uploadFolder(at, { file, path: wanted }, progress);
+    return await uploadFile(at, { file, path: wanted }, (done) =>
+      progress.show(`Uploading ${plain(wanted)} … ${done} %`),
+    );
+  } catch (error) {
+    if (error instanceof Refused) throw error;
+    throw misuse(`${file} cannot be read: ${reasonOf(error)}.`, error);
+  } finally {
+    progress.clear();
+  }
+}
+
+async function uploadFolder(at: At, { file: folder, path }: Named, progress: Progress): Promise<Uploaded> {
+  const files = await filesIn(folder);
+  if (files.length === 0) throw misuse(`${folder} has no files.`);
+  let [done, bytes, isBroken] = [0, 0, false];
+  // They share the files that wait.
+  const waiting = files.values();
+  const send = async (): Promise<void> => {
+    for (const file of waiting) {
+      if (isBroken) return;
+      const sent = await uploadFile(at, { file: join(folder, file), path: `${path}/${file}` }, () => undefined).catch(
+        (error: unknown) => {
+          isBroken = true;
+          throw error;
+        },
+      );
+      bytes += sent.bytes;
+      done++;
+      progress.show(`Uploading ${plain(path)} … ${done} of ${files.length} files, ${Math.floor(bytes / 1e6)} MB`);
+    }
+  };
+  const ends = await Promise.allSettled(Array.from({ length: filesAtOnce }, send));
+  const failed = ends.find(({ status }) => status === "rejected");
+  if (failed?.status === "rejected") {
+    const { reason } = failed as { readonly reason: unknown };
+    throw new Refused(`${done} of ${files.length} files are in their place. ${reasonOf(reason)}`, { cause: reason });
+  }
+  return { path: path.replace(/^\/+/, ""), files: files.length, bytes };
+}
+
+/** The files below it, by their paths from there. Links are followed to files, as in a cache of models, not to folders. */
+async function filesIn(folder: string, below = ""): Promise<string[]> {
+  const found: string[] = [];
+  for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
+    const path = below === "" ? entry.name : `${below}/${entry.name}`;
+    if (entry.isDirectory()) found.push(...(await filesIn(folder, path)));
+    else if (entry.isFile() || (await stat(join(folder, path))).isFile()) found.push(path);
+    else throw misuse(`${join(folder, path)} is neither a file nor a folder of its own.`);
+  }
+  return found;
+}
+
+async function uploadFile(
+  { api, path: ids }: At,
+  { file, path: file_path }: Named,
+  onProgress: (percent: number) => void,
 ): Promise<Uploaded> {
-  const { api, machine } = at;
-  const file_path = path === "" ? basename(file) : path.endsWith("/") ? path + basename(file) : path;
   const handle = await opened(file);
-  const progress = new Progress(machine);
   try {
     const { size } = await handle.stat();
-    const params = { path: { ...at.path, volume_id } };
+    const params = { path: { ...ids, volume_id } };
     const body = { file_path, part_count: Math.max(1, Math.ceil(size / partBytes)) };
-    const { upload_id, parts } = await answerOf(api.POST(`${route}/cp/initialize`, { params, body }));
+    const begin = () => answerOf(api.POST(`${route}/cp/initialize`, { params, body }));
+    const { upload_id, parts } = await whenNotBusy(begin);
     const waiting = parts.values();
     const stored: { part_number: number; etag: string }[] = [];
     // They share the parts that wait.
     const send = async (): Promise<void> => {
       for (const part of waiting) {
         stored.push({ part_number: part.part_number, etag: await sentPart(handle, part, size) });
-        progress.show(`Uploading ${plain(file_path)} … ${Math.floor((100 * stored.length) / parts.length)} %`);
+        onProgress(Math.floor((100 * stored.length) / parts.length));
       }
     };
     await Promise.all(Array.from({ length: partsAtOnce }, send));
     const sorted = stored.toSorted((one, other) => one.part_number - other.part_number);
-    await answerOf(api.POST(`${route}/cp/complete`, { params, body: { upload_id, file_path, parts: sorted } }));
+    const whole = { upload_id, file_path, parts: sorted };
+    await whenNotBusy(() => answerOf(api.POST(`${route}/cp/complete`, { params, body: whole })));
     return { path: file_path.replace(/^\/+/, ""), bytes: size };
   } finally {
-    progress.clear();
     await handle.close();
+  }
+}
+
+/** Asks again after a refusal because too much was sent within a minute: nothing was done then. */
+export async function whenNotBusy<Answer>(ask: () => Promise<Answer>, pauseMs = busyMs): Promise<Answer> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof ApiRefused) || error.status !== 429 || tries === busyTriesMax) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
   }
 }
 
@@ -108,7 +189,7 @@ async function opened(file: string): Promise<FileHandle> {
   } catch (error) {
     throw misuse(`${file} cannot be read: ${reasonOf(error)}.`, error);
   }
-  throw misuse(`${file} is not a file. Of a folder, upload its files one by one, or a zip.`);
+  throw misuse(`${file} is not a file.`);
 }
 
 /** The etag of the part. A part that did not arrive is sent again. */

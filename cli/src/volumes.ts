@@ -6,7 +6,7 @@ import { misuse } from "./refused.ts";
 import { changeCommand, defined, listCommand } from "./resource.ts";
 import { bytesText } from "./sizes.ts";
 import { moment } from "./table.ts";
-import { downloadFile, uploadFile } from "./volume-files.ts";
+import { downloadFile, uploadAny } from "./volume-files.ts";
 
 const route = "/v2/projects/{project_id}/volumes" as const;
 const volumeRoute = `${route}/{volume_id}` as const;
@@ -59,17 +59,21 @@ export const volumes = {
 
   upload: changeCommand({
     name: "volumes upload",
-    about: `Upload a file into the volume. It takes its place in one step, instead of what was there; folders on the way are
-created.`,
-    examples: ["volumes upload model.bin", "volumes upload model.bin models/v2.bin"],
+    about: `Upload a file into the volume, or a folder with all that is in it. Each file takes its place in one step, instead of what
+was there; folders on the way are created.`,
+    examples: ["volumes upload model.bin", "volumes upload model.bin models/v2.bin", "volumes upload my-model models/"],
     of: "project",
     operands: [
-      { name: "file", about: "A file of this machine." },
-      { ...pathOperand, about: "Where it goes within the volume. Default: the file's own name.", isOptional: true },
+      { name: "file", about: "A file or a folder of this machine." },
+      {
+        ...pathOperand,
+        about: "Where it goes within the volume; with a / at its end, into that folder. Default: its own name.",
+        isOptional: true,
+      },
     ],
-    change: (at) => uploadFile(at, { file: at.given.operand("file"), path: at.given.operand("path") }),
-    said: ({ path, bytes }) =>
-      `${path} is in its place, ${bytesText(bytes)}. Apps see it at /persistent-storage/${path}`,
+    change: (at) => uploadAny(at, { file: at.given.operand("file"), path: at.given.operand("path") }),
+    said: ({ path, files, bytes }) =>
+      `${path} is in its place, ${files === undefined ? "" : `${files} ${files === 1 ? "file" : "files"}, `}${bytesText(bytes)}. Apps see it at /persistent-storage/${path}`,
   }),
 
   download: changeCommand({

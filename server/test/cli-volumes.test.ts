@@ -1,7 +1,7 @@
 // The commands on files of volumes against a real management API.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startCliStage } from "./support/cli-stage.ts";
@@ -34,11 +34,30 @@ test("files go up in parts, are listed, come down byte for byte, and are removed
   assert.deepEqual(readdirSync(folder).toSorted(), ["copy.bin", "empty", "model.bin"]);
 
   assert.match(await refused(4, "volumes", "download", "models/other.bin"), /To list the files: slipway volumes ls/);
-  assert.match(await refused(2, "volumes", "upload", folder), /is not a file/);
   assert.match(await refused(2, "volumes", "upload", join(folder, "not")), /cannot be read/);
   assert.match(await refused(2, "volumes", "resize", "much"), /must be a whole number of gigabytes/);
   assert.equal((await done("volumes", "resize", "5")).stderr, "The volume default may hold 5 GB.\n");
   assert.match(await refused(2, "volumes", "remove", "models/"), /Remove models\/ and all that is in it\?.*add --yes/);
   await done("volumes", "remove", "models/", "--yes");
   assert.equal((await done("volumes", "ls", "--json")).json().length, 1);
+});
+
+test("a folder goes up with all that is in it, links to files too", async (t) => {
+  const { done, refused, storageDir, projectId } = await startCliStage(t);
+  const folder = join(temporaryFolder(t, "files"), "model");
+  mkdirSync(join(folder, "empty"), { recursive: true });
+  assert.match(await refused(2, "volumes", "upload", folder), /has no files/);
+  mkdirSync(join(folder, "a b", "c"), { recursive: true });
+  for (let at = 0; at < 40; at++) writeFileSync(join(folder, "a b", "c", `${at}.txt`), `file ${at}`);
+  symlinkSync(join("a b", "c", "7.txt"), join(folder, "link"));
+  const up = await done("volumes", "upload", `${folder}/`, "models/");
+  assert.match(
+    up.stderr,
+    /^models\/model is in its place, 41 files, 276 B\. Apps see it at \/persistent-storage\/models\/model\n$/,
+  );
+  const there = join(storageDir, projectId, "models", "model");
+  assert.equal(readFileSync(join(there, "a b", "c", "39.txt"), "utf8"), "file 39");
+  assert.equal(readFileSync(join(there, "link"), "utf8"), "file 7");
+  symlinkSync("a b", join(folder, "to-folder"));
+  assert.match(await refused(2, "volumes", "upload", folder), /to-folder is neither a file nor a folder of its own/);
 });
