@@ -1,10 +1,22 @@
 // Makes the command line one package for npm, which needs neither the platform's dependencies nor a checkout:
-// `node tools/pack-cli.ts <folder>` writes its archive there and prints its path. Whoever has Node.js 24 can install it.
+// `node tools/pack-cli.ts <folder>` writes its archive there and prints its path. Whoever has Node.js 24 can install it. With
+// `--executable` it writes one program instead, which needs nothing: it contains the Node.js of this machine.
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { build, type Metafile } from "esbuild";
+import { parseArgs } from "node:util";
+import { build, type BuildOptions, type Metafile } from "esbuild";
 import { projectDir } from "./tidy/tree.ts";
 
 const readme = `# The command line of Slipway
@@ -12,39 +24,75 @@ const readme = `# The command line of Slipway
 Deploys apps to a Slipway platform, calls them, and shows what they do: \`slipway --help\`.
 To sign in: \`slipway login --url <the platform's URL>\`.
 `;
-const folder = resolve(process.argv[2] ?? "cli/dist");
+const common = {
+  entryPoints: [join(projectDir, "cli/src/main.ts")],
+  absWorkingDir: projectDir,
+  bundle: true,
+  format: "esm",
+  platform: "node",
+  target: "node24",
+  minify: true,
+  // Names of classes and functions show in messages.
+  keepNames: true,
+  metafile: true,
+  // `slipway start` says where to get it.
+  external: ["@slipway/server/src/run-platform.ts"],
+  logLevel: "warning",
+} as const satisfies BuildOptions;
+
+const { values, positionals } = parseArgs({ options: { executable: { type: "boolean" } }, allowPositionals: true });
+const folder = resolve(positionals[0] ?? "cli/dist");
 const work = mkdtempSync(join(tmpdir(), "slipway-pack-"));
 try {
   mkdirSync(folder, { recursive: true });
-  process.stdout.write(`${join(folder, await pack(work, folder))}\n`);
+  const name = await (values.executable === true ? packExecutable : pack)(work, folder);
+  process.stdout.write(`${join(folder, name)}\n`);
 } finally {
   rmSync(work, { recursive: true });
+}
+
+/** Packages of the older kind ask for modules of Node.js with it. `from`: a file's name or address. */
+function requireFrom(from: string): string {
+  return `import{createRequire as slipwayRequire}from"node:module";const require=slipwayRequire(${from});`;
 }
 
 /** The archive's name. */
 async function pack(packageDir: string, target: string): Promise<string> {
   const { metafile } = await build({
-    entryPoints: [join(projectDir, "cli/src/main.ts")],
+    ...common,
     outdir: join(packageDir, "dist"),
-    absWorkingDir: projectDir,
-    bundle: true,
     // Commands stay files of their own, which are read when they are used.
     splitting: true,
-    format: "esm",
-    platform: "node",
-    target: "node24",
-    minify: true,
-    // Names of classes and functions show in messages.
-    keepNames: true,
-    metafile: true,
-    // `slipway start` says where to get it.
-    external: ["@slipway/server/src/run-platform.ts"],
-    // Packages of the older kind ask for modules of Node.js with it.
-    banner: {
-      js: 'import{createRequire as slipwayRequire}from"node:module";const require=slipwayRequire(import.meta.url);',
-    },
-    logLevel: "warning",
+    banner: { js: requireFrom("import.meta.url") },
   });
+  addFiles(packageDir, metafile);
+  const printed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", target], {
+    cwd: packageDir,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const [packed] = JSON.parse(printed) as { filename: string }[];
+  if (packed === undefined) throw new Error(`npm pack printed ${printed}`);
+  return packed.filename;
+}
+
+/** The program's name. Its assets are the other files of the package. */
+async function packExecutable(packageDir: string, target: string): Promise<string> {
+  const main = join(packageDir, "main.mjs");
+  const { metafile } = await build({ ...common, outfile: main, banner: { js: requireFrom("process.execPath") } });
+  addFiles(packageDir, metafile);
+  const runtime = globSync("runtime/**/*.py", { cwd: packageDir });
+  const assets = Object.fromEntries(["package.json", ...runtime].map((path) => [path, join(packageDir, path)]));
+  const output = join(target, "slipway");
+  const config = { main, mainFormat: "module", output, assets, disableExperimentalSEAWarning: true };
+  writeFileSync(join(packageDir, "executable.json"), JSON.stringify(config));
+  execFileSync(process.execPath, ["--build-sea", join(packageDir, "executable.json")], { stdio: "ignore" });
+  cpSync(join(packageDir, "THIRD-PARTY-LICENSES.txt"), join(target, "THIRD-PARTY-LICENSES.txt"));
+  return "slipway";
+}
+
+/** What both have beside the program. */
+function addFiles(packageDir: string, metafile: Metafile): void {
   writeFileSync(join(packageDir, "package.json"), `${JSON.stringify(manifest(), null, 2)}\n`);
   writeFileSync(join(packageDir, "THIRD-PARTY-LICENSES.txt"), licensesOf(metafile));
   writeFileSync(join(packageDir, "README.md"), readme);
@@ -56,14 +104,6 @@ async function pack(packageDir: string, target: string): Promise<string> {
     });
   }
   cpSync(join(projectDir, "LICENSE"), join(packageDir, "LICENSE"));
-  const printed = execFileSync("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", target], {
-    cwd: packageDir,
-    encoding: "utf8",
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const [packed] = JSON.parse(printed) as { filename: string }[];
-  if (packed === undefined) throw new Error(`npm pack printed ${printed}`);
-  return packed.filename;
 }
 
 function manifest(): object {

@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { Given, Option } from "./command.ts";
 import type { Machine } from "./machine.ts";
+import { ownFolder } from "./own-files.ts";
 import { plain } from "./plain-text.ts";
 import { confirm } from "./prompt.ts";
 import { Refused } from "./refused.ts";
@@ -26,7 +27,7 @@ export const trustOption = {
 
 /** Throws `Refused` that says where a platform is to be had. */
 export function findCheckout(machine: Pick<Machine, "environment">): Checkout {
-  const own = rootAbove(import.meta.dirname);
+  const own = ownFolder === null ? null : rootAbove(ownFolder);
   const root = own ?? rootAbove(process.cwd());
   if (root === null) throw noPlatformHere();
   const dataDir = machine.environment["SLIPWAY_DATA_DIR"] ?? "";

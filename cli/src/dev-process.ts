@@ -1,12 +1,12 @@
 // One run of an app on this machine for `slipway dev`: a process group of its own, so that all that it starts ends with it.
 import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { keepOnLoopback, replacePort } from "@slipway/server/src/drivers/process/entrypoint-port.ts";
 import type { AppFolder } from "./app-folder.ts";
 import type { DevPython } from "./dev-python.ts";
+import { runtimeFolder } from "./own-files.ts";
 import { Refused } from "./refused.ts";
 
 export type DevRun = {
@@ -101,17 +101,9 @@ export class DevProcess {
   }
 }
 
-/** The Python files of cortex: beside the package, or in the checkout. */
-function runtimeFile(): string {
-  const found = ["../runtime/start.py", "../../runtimes/python/start.py"].map((path) =>
-    join(import.meta.dirname, path),
-  );
-  return found.find(existsSync) ?? "";
-}
-
 function commandOf({ folder, python, port }: DevRun): readonly string[] {
   const { custom } = folder;
-  if (custom === null) return [python.program, runtimeFile()];
+  if (custom === null) return [python.program, join(runtimeFolder(), "start.py")];
   const { entrypoint } = custom;
   const words = typeof entrypoint === "string" ? [entrypoint] : entrypoint;
   const [only = ""] = words;

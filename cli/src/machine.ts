@@ -1,8 +1,8 @@
 // What a command gets from the machine it runs on: environment, home folder and terminal. Results go to standard output,
 // where scripts read them; all messages to a person go to standard error.
 import { homedir, platform, arch } from "node:os";
-import { readFileSync } from "node:fs";
 import { styleText } from "node:util";
+import { ownVersion } from "./own-files.ts";
 
 /** How a word is coloured. */
 export type Paint = "green" | "red" | "yellow" | "dim" | "bold";
@@ -53,9 +53,4 @@ export function thisMachine(): Machine {
     paint: (paint, text) => (isColoured ? styleText(paint, text, { validateStream: false }) : text),
     endOnInterrupt: () => void process.on("SIGINT", () => process.exit(interruptedCode)),
   };
-}
-
-function ownVersion(): string {
-  const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
-  return manifest.version;
 }

@@ -80,6 +80,28 @@ test("the packed command line deploys and shows an app, without the platform and
   assert.ok(existsSync(join(cwd, "was-run")));
 });
 
+test("the executable needs no Node.js, and runs an app with the files that it contains", async (t) => {
+  const folder = temporaryFolder(t, "executable");
+  const env = { PATH: "/usr/bin:/bin", HOME: folder };
+  const packing = [packProgram, "--executable", folder];
+  const packed = spawnSync(process.execPath, packing, { env, encoding: "utf8", timeout: 120_000 });
+  assert.equal(packed.status, 0, packed.stderr);
+  assert.equal(packed.stdout, `${join(folder, "slipway")}\n`);
+  const cwd = temporaryFolder(t, "app");
+  const slipway = commandsAt(t, { program: [join(folder, "slipway")], cwd });
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"));
+  assert.equal((await slipway(["--version"]).ended).stdout, `${version}\n`);
+  assert.equal((await slipway(["init"]).ended).code, 0);
+  const developing = slipway(["dev"]);
+  const [, url = ""] = await until("the app runs", () => /runs at (\S+)/.exec(developing.stderr()), {
+    deadlineMs: 60_000,
+  });
+  assert.match(await (await fetch(`${url}/run`, { method: "POST", body: "{}" })).text(), /Hello, world!/);
+  developing.interrupt();
+  assert.equal((await developing.ended).code, 130);
+  assert.match((await slipway(["up"]).ended).stderr, /^The platform is not part of this package/);
+});
+
 test("the package verifies an exported audit log, and has the terms of what it contains", async (t) => {
   const { folder, program } = install(t);
   const licenses = readFileSync(join(folder, "node_modules/@slipway/cli/THIRD-PARTY-LICENSES.txt"), "utf8");
