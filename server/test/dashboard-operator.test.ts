@@ -130,7 +130,7 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     await page.shows("WELCOME can be applied now.");
     await page.shows("12.50 USD");
     await page.click("End");
-    await page.click("End WELCOME");
+    await page.click("End now");
     await page.shows("ended");
 
     await page.click("Tokens");

@@ -5,12 +5,12 @@ import { useQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { couponFields } from "@slipway/contract/billing-fields.ts";
 import { api, ask } from "#api.ts";
+import { Confirm } from "#parts/confirm.tsx";
 import { FieldForm, type FormField } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { PageButtons, pagesInOrder, useGoToPage } from "#parts/page-buttons.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 import { queryClient } from "#queries.ts";
-import { ConfirmedAction } from "./confirmed-action.tsx";
 
 const couponsPath = "/v2/operator/coupons";
 
@@ -60,17 +60,16 @@ export function CouponsPage(): ReactNode {
                   coupon.expiration_at === null ? "–" : <Time key="until" at={coupon.expiration_at} />,
                   <State key="state" of={stateOf(coupon)} />,
                   coupon.ended_at === null ? (
-                    <ConfirmedAction
+                    <Confirm
                       key="end"
-                      label={`End ${coupon.code}`}
-                      about="Nobody can apply it any more; projects that have applied it keep it."
+                      what="End"
+                      to={coupon.code}
+                      note="Nobody can apply it any more; projects that have applied it keep it."
                       onAct={async () => {
                         await ask(api.DELETE(`${couponsPath}/{code}`, { params: { path: { code: coupon.code } } }));
                         await changed();
                       }}
-                    >
-                      End
-                    </ConfirmedAction>
+                    />
                   ) : null,
                 ],
               }))}

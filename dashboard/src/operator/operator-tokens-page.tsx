@@ -2,12 +2,12 @@
 import { useState, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask } from "#api.ts";
+import { Confirm } from "#parts/confirm.tsx";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Once } from "#parts/once.tsx";
 import { Answer, State, Time, useTitle } from "#parts/show.tsx";
 import { queryClient } from "#queries.ts";
-import { ConfirmedAction } from "./confirmed-action.tsx";
 
 const tokensPath = "/v2/operator/tokens";
 
@@ -101,26 +101,24 @@ function Changes({ id, name, onToken }: ChangesProps): ReactNode {
   const params = { path: { token_id: id } };
   return (
     <div className="row">
-      <ConfirmedAction
-        label={`Replace ${name}`}
-        about="A new token is issued; the one before stays valid for a day."
+      <Confirm
+        what="Replace"
+        to={name}
+        note="A new token is issued; the one before stays valid for a day."
         onAct={async () => {
           onToken((await ask(api.POST(`${tokensPath}/{token_id}/rotate`, { params, body: {} }))).token);
           await changed();
         }}
-      >
-        Replace
-      </ConfirmedAction>
-      <ConfirmedAction
-        label={`Revoke ${name}`}
-        about="It is refused at once. The last token cannot be revoked."
+      />
+      <Confirm
+        what="Revoke"
+        to={name}
+        note="It is refused at once. The last token cannot be revoked."
         onAct={async () => {
           await ask(api.DELETE(`${tokensPath}/{token_id}`, { params }));
           await changed();
         }}
-      >
-        Revoke
-      </ConfirmedAction>
+      />
     </div>
   );
 }
