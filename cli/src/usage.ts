@@ -34,7 +34,9 @@ export const showUsage = resourceCommand({
         one.build_count,
         moneyText(one.cost_cents, usage.currency),
       ];
-      const rows = usage.items.map((one) => rowOf(one.app_id ?? one.day ?? computeText(one), one));
+      const rows = usage.items.map((one) =>
+        rowOf(one.app_id === "" ? "persistent storage" : (one.app_id ?? one.day ?? computeText(one)), one),
+      );
       const heads = [usage.group_by.toUpperCase(), "REPLICAS", "CORES", "MEMORY", "GPUS", "BUILDS", "COST"];
       printTable(machine, heads, [...rows, rowOf("total", usage.total)]);
     });
