@@ -31,15 +31,15 @@ export function slipwayCall(app: string, { endpoint, values }: CallExample): str
   );
   // A page is read; calls of functions are posted.
   const method = endpoint === "" ? ["--method GET"] : [];
-  return ["slipway call", `${app}/${endpoint}`, ...words, ...method].join(" ");
+  return ["slipway call", quoted(`${app}/${endpoint}`), ...words, ...method].join(" ");
 }
 
 /** The same with curl; `url` is the app's. `token`: where it comes from, such as `$SLIPWAY_TOKEN`; null: none is needed. */
 export function curlCall(url: string, { endpoint, values }: CallExample, token: string | null): string {
   const header = token === null ? [] : [`-H "Authorization: Bearer ${token}"`];
-  if (endpoint === "") return ["curl", ...header, `${url}/`].join(" ");
+  if (endpoint === "") return ["curl", ...header, quoted(`${url}/`)].join(" ");
   const body = `-d ${quoted(JSON.stringify(values))}`;
-  return ["curl", ...header, "-H 'Content-Type: application/json'", body, `${url}/${endpoint}`].join(" ");
+  return ["curl", ...header, "-H 'Content-Type: application/json'", body, quoted(`${url}/${endpoint}`)].join(" ");
 }
 
 function valueOf(kind: string | undefined, given: string | undefined): unknown {

@@ -3,7 +3,7 @@ import { answerOf } from "@slipway/client/client.ts";
 import { readAppFolder, type AppFolder } from "./app-folder.ts";
 import { ApiRefused } from "./api-client.ts";
 import { followBuild, type BuildEnd } from "./build-follow.ts";
-import { curlCall, exampleOf, slipwayCall } from "./call-example.ts";
+import { curlCall, exampleOf, quoted, slipwayCall } from "./call-example.ts";
 import { readableToken } from "./call-token.ts";
 import { chooseFiles, type ChosenFile, type ChosenFiles } from "./chosen-files.ts";
 import { command, type Given } from "./command.ts";
@@ -257,9 +257,9 @@ class Deployment {
     if (given.has("json")) return 0;
     const isOpen = (await this.#existing())?.disableAuth === true;
     const example = exampleOf(folder);
-    machine.print(`\n${name} is live after ${seconds.toFixed(1)} s: ${url}`);
-    machine.print(`  Call it:    ${slipwayCall(name, example)}`);
-    machine.print(`  With curl:  ${curlCall(url, example, isOpen ? null : await this.#tokenText())}`);
+    machine.print(`\n${name} is live after ${seconds.toFixed(1)} s: ${plain(url)}`);
+    machine.print(`  Call it:    ${plain(slipwayCall(name, example))}`);
+    machine.print(`  With curl:  ${plain(curlCall(url, example, isOpen ? null : await this.#tokenText()))}`);
     machine.print(`  Its output: slipway logs ${name} -f`);
     return 0;
   }
@@ -276,7 +276,7 @@ class Deployment {
       ...(project === connection.signIn?.project ? [] : ["--project", project]),
       ...(url === undefined ? [] : ["--url", url]),
     ];
-    return `$(${["slipway keys", verb, ...elsewhere].join(" ")})`;
+    return `$(${["slipway keys", verb, ...elsewhere.map(quoted)].join(" ")})`;
   }
 }
 

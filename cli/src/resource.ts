@@ -3,6 +3,7 @@
 import { answerOf, type Client } from "@slipway/client/client.ts";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
 import { ApiRefused, type ApiClient } from "./api-client.ts";
+import { quoted } from "./call-example.ts";
 import { command, type Command, type Given, type Operand, type Option } from "./command.ts";
 import { connect, platformOptions, projectOptions, type Connection } from "./connection.ts";
 import { appOfFolder, projectWith } from "./folder-app.ts";
@@ -245,7 +246,9 @@ async function explained(error: ApiRefused, at: At, hint: ((at: At) => string) |
   const apps = error.status === 404 && path.app_id !== "" ? await appsOrNone(api, path) : null;
   if (apps === null || apps.some(({ id, name }) => id === path.app_id || name === path.app_id)) {
     if (hint === undefined) return error;
-    return new Refused(`${error.message} ${plain(hint(at))}`, { exitCode: error.exitCode, cause: error });
+    // The folder, which may be a stranger's, may name anything: it stays one word of the command to copy.
+    const shown = hint({ ...at, path: { ...path, app_id: quoted(path.app_id) } });
+    return new Refused(`${error.message} ${plain(shown)}`, { exitCode: error.exitCode, cause: error });
   }
   const meant = closestName(
     path.app_id,

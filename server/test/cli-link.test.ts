@@ -73,3 +73,14 @@ test("a linked folder deploys to its app and opens its page, until the link is r
   );
   assert.equal((await slipway(["open"]).ended).stdout, `${page}\n`);
 });
+
+test("what a folder that somebody else has packed names is one word in a command to copy", async (t) => {
+  const api = await startManagementApi(t);
+  const cwd = temporaryFolder(t, "app");
+  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  assert.equal((await slipway(["link", "bound"]).ended).code, 0);
+  const app = "bound; touch was-run";
+  writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify({ project: "p-00000001", app }));
+  const { stderr } = await slipway(["runs", "show", "0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c"]).ended;
+  assert.ok(stderr.endsWith(` slipway runs list '${app}'\n`), stderr);
+});
