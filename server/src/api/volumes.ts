@@ -4,7 +4,7 @@ import type { begunVolumeUpload, fileList, storedPart, volumeList } from "@slipw
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { volumeId, type VolumeState } from "#volumes/volumes.ts";
+import { volumeId, type DownloadedFile, type VolumeState } from "#volumes/volumes.ts";
 import { bodyOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { sendFile } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
@@ -69,13 +69,10 @@ export function volumeHandlers(parts: HandlerParts) {
       return { url: downloadUrl(urls(), key) };
     },
     async getVolumeFile(call) {
-      const file = await volumes.openDownload(keyOf(call, "download_key"));
-      try {
-        const entry = { key: file.projectId, deadline: { waitMs, clock } };
-        return await gate.run(() => sendFile(call, file, parts), entry);
-      } finally {
-        await file.handle.close();
-      }
+      const found = await volumes.findDownload(keyOf(call, "download_key"));
+      // Those that wait have no file open: each project may have many.
+      const entry = { key: found.projectId, deadline: { waitMs, clock } };
+      return await gate.run(() => download(call, found, parts), entry);
     },
     async removeFile(call) {
       await volumes.remove(volumeOf(call), filePathOf(call), call.by);
@@ -85,6 +82,15 @@ export function volumeHandlers(parts: HandlerParts) {
       return showVolume(await volumes.resize(volumeOf(call), Number(bodyOf(call)["newSizeGb"]), call.by));
     },
   } satisfies Handlers;
+}
+
+async function download(call: ApiCall, found: DownloadedFile, parts: HandlerParts): Promise<undefined> {
+  const file = await parts.volumes.openDownload(found);
+  try {
+    return await sendFile(call, file, parts);
+  } finally {
+    await file.handle.close();
+  }
 }
 
 function showVolume({ sizeGb, usedBytes }: VolumeState): z.infer<typeof volumeList>[number] {

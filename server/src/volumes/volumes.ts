@@ -27,9 +27,11 @@ export const volumeId = "default";
 
 export type VolumeState = { readonly sizeGb: number | null; readonly usedBytes: number | null };
 
+/** What an address to download from stands for. */
+export type DownloadedFile = { readonly projectId: ProjectId; readonly filePath: string };
+
 /** A file to be sent; who has it closes it. */
 export type OpenedFile = {
-  readonly projectId: ProjectId;
   readonly name: string;
   readonly handle: FileHandle;
   readonly stats: Stats;
@@ -78,14 +80,17 @@ export class Volumes {
     return key;
   }
 
-  /** Opens the file of an address. Throws `Fault("not_found")` when the address is unknown or no longer works. */
-  async openDownload(key: string): Promise<OpenedFile> {
+  /** The file of an address. Throws `Fault("not_found")` when the address is unknown or no longer works. */
+  async findDownload(key: string): Promise<DownloadedFile> {
     const found = await store.downloadByKey(this.#options.db, hashOfKey(key));
-    if (found === undefined)
-      throw new Fault("not_found", "There is no download with this address, or its time is over.");
-    const { projectId, filePath } = found;
+    if (found !== undefined) return found;
+    throw new Fault("not_found", "There is no download with this address, or its time is over.");
+  }
+
+  /** Opens it; the caller closes it. Throws `Fault("not_found")` when it is gone. */
+  async openDownload({ projectId, filePath }: DownloadedFile): Promise<OpenedFile> {
     const names = filePath.split("/");
-    return { projectId, name: names.at(-1) ?? "", ...(await this.#options.files.open({ projectId, names })) };
+    return { name: names.at(-1) ?? "", ...(await this.#options.files.open({ projectId, names })) };
   }
 
   /** Removes a file, or a folder whose path ends with a slash. */
