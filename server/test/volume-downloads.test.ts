@@ -3,11 +3,16 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdirSync, truncateSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
+import { open } from "node:fs/promises";
+import { createServer, type ServerResponse } from "node:http";
+import { connect, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
+import { sendBytes } from "#api/file-answer.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
 import { startManagementApi } from "#test/support/management-api.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
 
 /** At once and waiting, of one project. */
 const [projectMax, waitingMax] = [32, 256];
@@ -37,4 +42,35 @@ test("downloads that wait for others to end have no file open", async (t) => {
   );
   assert.ok((await refused) > 0);
   assert.equal(opened.mock.callCount(), projectMax);
+});
+
+test("a client that was gone while it waited leaves no timer behind", async (t) => {
+  const path = join(temporaryFolder(t, "gone"), "f");
+  writeFileSync(path, "");
+  truncateSync(path, 50_000_000);
+  const file = await open(path);
+  t.after(() => file.close());
+  const server = createServer().listen(0, "127.0.0.1");
+  t.after(() => server.close());
+  await once(server, "listening");
+  const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  const [request, response] = (await once(server, "request")) as [unknown, ServerResponse];
+  client.destroy();
+  await once(response, "close");
+  const timers = new Set<() => void>();
+  class CountingClock extends VirtualClock {
+    override after(ms: number, run: () => void): () => void {
+      timers.add(run);
+      const cancel = super.after(ms, run);
+      return () => {
+        timers.delete(run);
+        cancel();
+      };
+    }
+  }
+  const reply = { hijack: () => undefined, getHeaders: () => ({}), raw: response };
+  const given = { file, first: 0, last: 49_999_999, clock: new CountingClock(), stopping: t.signal };
+  await sendBytes({ request, reply } as never, 200, given);
+  assert.equal(timers.size, 0);
 });

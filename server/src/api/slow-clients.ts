@@ -18,6 +18,8 @@ export async function* paced<Part extends Buffer | string>(
   parts: AsyncIterable<Part>,
   { response, clock }: { readonly response: ServerResponse; readonly clock: Clock },
 ): AsyncGenerator<Part> {
+  // Its client was gone before, so that it does not close again.
+  if (response.destroyed) return;
   let cancel = (): void => undefined;
   response.once("close", () => cancel());
   for await (const part of parts) {
