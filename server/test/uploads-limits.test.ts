@@ -1,6 +1,9 @@
 // The limits of uploads: of a project, of the disk, and how long their files are kept. No queue builds them here.
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { once } from "node:events";
+import { readdirSync, truncateSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
@@ -8,13 +11,14 @@ import { startedUpload } from "@slipway/contract/upload-routes.ts";
 import { rebuild } from "#deploy/receive.ts";
 import { giveUpUploads } from "#deploy/upload-store.ts";
 import { Uploads } from "#deploy/uploads.ts";
-import { systemClock } from "#lib/clock.ts";
+import { systemClock, type Clock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
 import { startManagementApi, type Json } from "#test/support/management-api.ts";
 import { until } from "#test/support/until.ts";
+import { VirtualClock } from "#test/support/virtual-clock.ts";
 
-async function stage(t: TestContext) {
-  const api = await startManagementApi(t);
+async function stage(t: TestContext, clock: Clock = systemClock) {
+  const api = await startManagementApi(t, { clock });
   const start = async (body: object = {}) => {
     const answer = await api.call("POST", `/v2/projects/${api.projectId}/apps`, { body: { name: "hello", ...body } });
     assert.equal(answer.status, 201, JSON.stringify(answer.body));
@@ -128,4 +132,29 @@ test("files are kept for a build that is repeated while they would be removed", 
     });
   });
   assert.ok((await kept)?.includes(keyName.replace(".zip", "")));
+});
+
+test("downloads that wait behind clients who read nothing are refused after a while", async (t) => {
+  const clock = new VirtualClock();
+  const { api, start } = await stage(t, clock);
+  const { buildId, keyName, uploadUrl } = await start();
+  await put(uploadUrl);
+  // More than sockets take while nobody reads them.
+  truncateSync(join(api.uploadsDir, keyName.replace(".zip", "")), 50_000_000);
+  const path = `/v2/projects/${api.projectId}/apps/hello/builds/${buildId}/download`;
+  const { port, hostname } = new URL(api.baseUrl);
+  const heads: string[] = [];
+  for (let count = 0; count < 4 + 20 + 1; count++) {
+    const client = connect(Number(port), hostname);
+    t.after(() => client.destroy());
+    client.write(`GET ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${api.token}\r\n\r\n`);
+    void once(client, "data").then(([data]) => {
+      client.pause();
+      heads.push(String(data).slice(0, 12));
+    });
+  }
+  const counted = () => [200, 429].map((status) => heads.filter((head) => head.endsWith(String(status))).length);
+  await until("one finds no place to wait", () => counted().join() === "4,1");
+  await clock.advance(20_000);
+  await until("the others have waited long enough", () => counted().join() === "4,21");
 });

@@ -11,9 +11,9 @@ type Bounds = {
   readonly what: string;
 };
 
-/** Refuses with `Fault("rate_limited")` when too many requests of the key, a project, wait. */
+/** Refuses with `Fault("rate_limited")` when too many requests of the key, a project, wait, or when one has waited too long. */
 export function projectGate({ max, projectMax, projectWaitingMax, what }: Bounds): Gate {
-  const message = `${projectWaitingMax} requests of the project are already waiting for ${what}; try again when some have been answered.`;
+  const message = `Too many requests for ${what} at once: ${projectMax} of a project are answered and ${projectWaitingMax} wait, ${max} of all are answered; try again when some have been.`;
   return new Gate({
     ...{ max, keyMax: projectMax, waitingMax: Number.POSITIVE_INFINITY, keyWaitingMax: projectWaitingMax },
     refusal: () => new Fault("rate_limited", message, { retryAfterSeconds: 1 }),

@@ -14,6 +14,7 @@ import { uploadUrl } from "./urls.ts";
 
 /** Each is an open file and a connection for as long as its client takes. */
 const downloads = { max: 20, projectMax: 4, projectWaitingMax: 20, what: "downloads" };
+const waitMs = 20_000;
 
 /** Route handlers for deployments by upload. */
 export function uploadHandlers(parts: HandlerParts) {
@@ -42,7 +43,8 @@ export function uploadHandlers(parts: HandlerParts) {
       return showProgress(await uploads.receive(keyOf(call), arriving));
     },
     async downloadBuild(call) {
-      return await gate.run(() => download(call, parts), { key: projectOf(call) });
+      const entry = { key: projectOf(call), deadline: { waitMs, clock: parts.clock } };
+      return await gate.run(() => download(call, parts), entry);
     },
     async getUpload(call) {
       return showProgress(await uploads.progress(keyOf(call)));
