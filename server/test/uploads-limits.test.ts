@@ -1,7 +1,7 @@
 // The limits of uploads: of a project, of the disk, and how long their files are kept. No queue builds them here.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readdirSync, truncateSync } from "node:fs";
+import { readdirSync, statSync, truncateSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
@@ -106,6 +106,30 @@ test("the uploads of a project that wait for more, or for their builds, have a l
   const path = `/v2/projects/${api.projectId}/apps/app-a/builds/${builds[0]}`;
   assert.equal((await api.call("DELETE", path)).status, 200);
   assert.equal((await send("app-e", 1000, 1000)).isComplete, true);
+});
+
+test("uploads that begin at once have no more together, and the first ones go on", async (t) => {
+  const { api, start } = await stage(t);
+  const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
+  const options = { db: api.db, clock: systemClock, uploadsDir: api.uploadsDir, bytesMax: 1000, disk };
+  const uploads = new Uploads(options);
+  const names = Array.from({ length: 8 }, (_, index) => `app-${index}`);
+  const keys = await Promise.all(names.map(async (name) => (await start({ name })).uploadUrl.split("/").at(-1) ?? ""));
+  const bodies = keys.map(() => new PassThrough());
+  let refused = 0;
+  const all = keys.map(async (key, index) => {
+    const body = bodies[index] ?? assert.fail();
+    body.write("a");
+    await uploads.receive(key, { range: null, length: 1000, body }).catch(({ code }) => {
+      if (code === "rate_limited") refused++;
+    });
+  });
+  const sizes = () => readdirSync(api.uploadsDir).map((name) => statSync(join(api.uploadsDir, name)).size);
+  const stored = () => sizes().filter((size) => size === 1).length;
+  await until("each is refused or goes on", () => refused + stored() === 8);
+  assert.equal(refused, 4);
+  for (const body of bodies) body.destroy();
+  await Promise.all(all);
 });
 
 test("files are kept for a build that is repeated while they would be removed", async (t) => {

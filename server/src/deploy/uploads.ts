@@ -72,6 +72,9 @@ export class Uploads {
   /** By upload: the client of an earlier request for the same one is gone or has given up. */
   readonly #latest = new Latest(() => new Fault("conflict", "Another request sends the same upload."));
 
+  /** Bytes that uploads will have, those that began earlier first: many may begin before anything of them is stored. */
+  readonly #arriving = new Map<string, number>();
+
   constructor(options: UploadsOptions) {
     this.#options = options;
   }
@@ -181,8 +184,8 @@ export class Uploads {
         // Also here: many may have begun when there was room.
         this.#requireRoom({ from: end, length: chunk.length, size: null });
         if (end >= countAt) {
-          await this.#requireShare(upload, Math.max(part.size ?? 0, end + chunk.length));
           countAt = end + countEveryBytes;
+          await this.#requireShare(upload, part.size ?? Math.min(countAt + chunk.length, this.#options.bytesMax));
         }
         await file.appendFile(chunk);
         end += chunk.length;
@@ -192,6 +195,7 @@ export class Uploads {
       if (signal.aborted) throw signal.reason;
       throw error;
     } finally {
+      this.#arriving.delete(upload.id);
       await file.close();
     }
     if (part.size !== null && end < part.size) return await this.#progressOf(upload);
@@ -218,8 +222,10 @@ export class Uploads {
   /** The project's uploads that wait must not fill the disk together. */
   async #requireShare({ id, projectId }: store.UploadRow, bytes: number): Promise<void> {
     const { db, bytesMax } = this.#options;
+    const begun = [...this.#arriving.set(id, bytes)];
+    const wanted = new Map(begun.slice(0, begun.findIndex(([one]) => one === id) + 1));
     const ids = await store.waitingUploads(db, projectId);
-    const stored = await Promise.all(ids.map(async (one) => (one === id ? bytes : await this.#stored(one))));
+    const stored = await Promise.all(ids.map(async (one) => wanted.get(one) ?? (await this.#stored(one))));
     const total = stored.reduce((sum, one) => sum + one, 0);
     if (total <= waitingMax * bytesMax) return;
     const text = `The project's uploads that wait for the rest of their files, or for their builds, would take ${sizeText(total)} together, more than ${sizeText(waitingMax * bytesMax)} (${waitingMax} times SLIPWAY_UPLOAD_SIZE_MB): wait until some have ended, or cancel their builds.`;
