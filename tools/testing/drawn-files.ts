@@ -107,7 +107,7 @@ const groups: readonly Group[] = [
     names: words(
       "app-deletion app-lifecycle deploy-survival deployments driver-choice examples field-effects",
       "file-runs gpus hardware log-sockets metrics platforms-at-once published-client pushes releases",
-      "replica-use restart stop upgrade-data-folder uploads usage-platform volumes-platform web-apps",
+      "replica-use restart stop upgrade-data-folder uploads uploads-cancelled usage-platform volumes-platform web-apps",
     ),
   },
 ];

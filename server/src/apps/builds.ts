@@ -12,10 +12,13 @@ const buildsMax = 100;
 export class Builds {
   readonly #db: Db;
   readonly #receiver: BuildReceiver;
+  readonly #onCancelled: () => void;
 
-  constructor(options: { readonly db: Db; readonly receiver: BuildReceiver }) {
+  /** `onCancelled` is called after the commit: files of the build may be of no use. */
+  constructor(options: { readonly db: Db; readonly receiver: BuildReceiver; readonly onCancelled: () => void }) {
     this.#db = options.db;
     this.#receiver = options.receiver;
+    this.#onCancelled = options.onCancelled;
   }
 
   /** The newest 100 builds of an app, newest first. Throws `Fault("not_found")` when the app does not exist. */
@@ -52,6 +55,7 @@ export class Builds {
         changes,
       });
     });
+    this.#onCancelled();
     return await this.get(ref);
   }
 

@@ -41,6 +41,7 @@ export async function openApps(
     isThere,
     refreshRoute,
     onDeleted,
+    onCancelled: onRemoved,
     clock,
   };
   return { routes, removal, useCases: useCases(given) };

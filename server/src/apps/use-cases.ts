@@ -42,6 +42,8 @@ export function useCases(options: {
   readonly personChanged: (personId: string) => void;
   /** Called after the commit when apps were deleted. */
   readonly onDeleted?: () => void;
+  /** Called after the commit when a build was cancelled. */
+  readonly onCancelled?: () => void;
 }) {
   const { db, sealer, receiver, providers, personChanged, onDeleted = () => undefined, clock = systemClock } = options;
   const {
@@ -49,13 +51,14 @@ export function useCases(options: {
     gitHosts = { defaultUrl: "https://github.com/{owner}/{repo}.git", otherUrls: [] },
     refreshRoute = () => Promise.resolve(),
     isThere = () => Promise.resolve(true),
+    onCancelled = () => undefined,
   } = options;
   return {
     apps: new Apps({ db, sealer, builds: receiver, providers, whyNever, gitHosts }),
     uploadDeployments: new UploadDeployments({ db, sealer, builds: receiver, providers, whyNever }),
     lifecycle: new AppLifecycle({ db, onDeleted }),
     settingsChanges: new SettingsChanges({ db, sealer, builds: receiver, providers, whyNever, gitHosts, refreshRoute }),
-    builds: new Builds({ db, receiver }),
+    builds: new Builds({ db, receiver, onCancelled }),
     releases: new Releases({ db, builds: receiver, isThere }),
     rollOuts: new RollOuts({ db, clock }),
     secrets: new Secrets({ db, sealer }),
