@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test, type TestContext } from "node:test";
 import { WebSocket } from "ws";
+import { partBytes } from "@slipway/contract/volume-routes.ts";
 import type { Json } from "./support/management-api.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
@@ -236,6 +237,33 @@ const steps: Readonly<Record<string, Step>> = {
       assert.equal((await client.ask("PATCH", path, { body: { API_KEY: "one", OTHER: "two" } })).status, 200);
       assert.deepEqual((await client.ask("GET", path)).body, { API_KEY: "one", OTHER: "two" });
     }
+  },
+  async "cp, ls, download and rm of files of the volume, of a size that has two parts"({ client, project, baseUrl }) {
+    const volume = `${project}/volumes/default`;
+    const content = Buffer.alloc(partBytes + 3, "part ");
+    const given = { file_path: "/f.txt", region: "" };
+    const begin = { body: { ...given, part_count: 2 } };
+    const { body: begun } = await client.ask("POST", `${volume}/cp/initialize?region=`, begin);
+    assertTexts(begun, ["upload_id"]);
+    const parts = [];
+    for (const { part_number, url } of (begun.parts as Json[]).toReversed()) {
+      assertIntegers({ part_number }, ["part_number"]);
+      const bytes = content.subarray((part_number - 1) * partBytes, part_number * partBytes);
+      const sent = await send("PUT", url, { bytes, headers: { "content-type": "application/octet-stream" } });
+      assert.equal(sent.status, 200, JSON.stringify(sent.body));
+      parts.push({ part_number, etag: sent.headers["etag"] });
+    }
+    const complete = { body: { ...given, upload_id: begun.upload_id, parts } };
+    assert.equal((await client.ask("POST", `${volume}/cp/complete?region=`, complete)).status, 200);
+    const { body: found } = await client.ask("GET", `${volume}/ls?region=&dir=`);
+    assert.deepEqual([found[0].name, found[0].is_folder, found[0].size_bytes], ["f.txt", false, content.length]);
+    assertTimes(found[0], ["last_modified"]);
+    const { body: address } = await client.ask("GET", `${volume}/download?region=&file_path=f.txt`);
+    assert.equal((await send("HEAD", address.url)).headers["content-length"], String(content.length));
+    assert.ok(Buffer.from(await (await fetch(address.url)).arrayBuffer()).equals(content));
+    assert.equal((await client.ask("DELETE", `${volume}/rm?region=&file_path=f.txt`)).status, 200);
+    assert.deepEqual((await client.ask("GET", `${volume}/ls?region=&dir=`)).body, []);
+    assert.ok(address.url.startsWith(baseUrl));
   },
   async "builds: cancel"({ client, project, app }) {
     const started = await client.ask("POST", `${project}/apps`, { body: payload });

@@ -102,6 +102,14 @@ const groups: readonly Group[] = [
     ),
   },
   {
+    what: "long lists, shares and histories",
+    max: 3,
+    names: words(
+      "api-nonsense audit-forwarding deploy-fairness drivers-process-logs held-runs people-device-cookie",
+      "rights-at-once runs-api-dead use-history volumes-hostile webhooks-use-cases",
+    ),
+  },
+  {
     what: "whole platforms",
     max: 1,
     names: words(
