@@ -194,9 +194,12 @@ export class Page {
 
   /** Waits until this text is visible. */
   async shows(text: string): Promise<void> {
-    await until(`the page shows "${text}"`, async () => (await this.text()).includes(text), {
-      deadlineMs: stepMs,
-    }).catch(async (error: unknown) => {
+    await this.#until(`the page shows "${text}"`, async () => (await this.text()).includes(text));
+  }
+
+  /** In time for a step; a failure says what the page shows instead. */
+  async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
+    await until(what, condition, { deadlineMs: stepMs }).catch(async (error: unknown) => {
       throw new Error(`the page shows\n${await this.text()}\n${this.complaints.join("\n")}`, { cause: error });
     });
   }
@@ -204,24 +207,20 @@ export class Page {
   /** Types into the field with this label, replacing its content. */
   async type(label: string, text: string): Promise<void> {
     const valueOf = `${finders}; fieldOf(${JSON.stringify(label)})?.value ?? null`;
-    await until(
-      `there is a field "${label}" that takes the text`,
-      async () => {
-        const hasFocus = await this.evaluate(`${finders}; (() => {
+    await this.#until(`there is a field "${label}" that takes the text`, async () => {
+      const hasFocus = await this.evaluate(`${finders}; (() => {
           const field = fieldOf(${JSON.stringify(label)});
           field?.focus();
           field?.select();
           return field !== undefined && document.activeElement === field;
         })()`);
-        if (!hasFocus) return false;
-        const before = await this.evaluate(valueOf);
-        await this.send("Input.insertText", { text });
-        const value = await this.evaluate(valueOf);
-        // The page may have been drawn anew, or have moved the focus; it may also make something else of the text.
-        return value === text || value !== before;
-      },
-      { deadlineMs: stepMs },
-    );
+      if (!hasFocus) return false;
+      const before = await this.evaluate(valueOf);
+      await this.send("Input.insertText", { text });
+      const value = await this.evaluate(valueOf);
+      // The page may have been drawn anew, or have moved the focus; it may also make something else of the text.
+      return value === text || value !== before;
+    });
   }
 
   /** Clicks the button or link with this text at its position on the screen; again when it has moved away under the pointer. */
@@ -240,19 +239,15 @@ export class Page {
       ${watchClick}
       return point;
     })()`;
-    await until(
-      `there is a button or link "${text}"`,
-      async () => {
-        const place = await this.evaluate(find);
-        if (place === null) return false;
-        for (const type of ["mousePressed", "mouseReleased"]) {
-          await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
-        }
-        // A page that was left for another one knows nothing of it.
-        return (await this.evaluate("window.clicked")) !== "elsewhere";
-      },
-      { deadlineMs: stepMs },
-    );
+    await this.#until(`there is a button or link "${text}"`, async () => {
+      const place = await this.evaluate(find);
+      if (place === null) return false;
+      for (const type of ["mousePressed", "mouseReleased"]) {
+        await this.send("Input.dispatchMouseEvent", { type, ...place, button: "left", clickCount: 1 });
+      }
+      // A page that was left for another one knows nothing of it.
+      return (await this.evaluate("window.clicked")) !== "elsewhere";
+    });
   }
 
   /** Presses a key, such as Tab or Enter. */
