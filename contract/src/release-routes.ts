@@ -78,7 +78,7 @@ export const releaseRoutes = {
     method: "POST",
     path: `${paths.app}/rollback`,
     about:
-      "Makes an earlier release live again without a build, by default the last one before that had all calls, and answers with it. Automatic deploys are paused until somebody resumes them, or until a deploy by hand takes calls.",
+      "Makes an earlier release live again without a build, by default the last one before that had all calls, and answers with it. Automatic deploys of an app with a repository are paused until somebody resumes them, or until a deploy by hand takes calls.",
     access: "apps.update",
     audit: "app.rollback",
     body: { kind: "fields", fields: rollbackFields, required: [] },

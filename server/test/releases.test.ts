@@ -155,6 +155,15 @@ test("a rollback takes the release before without a build, and pauses deploys un
   assert.equal((await ask("GET /releases/v2"))[1].settings.gitRepo, "a/b");
 });
 
+test("a rollback of an app without a repository pauses nothing, as nothing is deployed automatically", async (t) => {
+  const { db, ask, appId } = await api(t);
+  await insertReleases(db, appId);
+  await sql`update apps set request = request - 'gitRepo' where id = ${appId}`.execute(db);
+  assert.equal((await ask("POST /rollback"))[0], 200);
+  const { liveRelease, autoDeployPausedAt, autoDeployPausedReason } = (await ask("GET "))[1];
+  assert.deepEqual([liveRelease, autoDeployPausedAt, autoDeployPausedReason], [1, null, null]);
+});
+
 test("a rollback to what cannot be started, or beside another one, changes nothing and says why", async (t) => {
   const { db, ask, appId } = await api(t);
   const refused = async (body: object, expected: number, message: RegExp): Promise<void> => {

@@ -67,11 +67,17 @@ export function GitPage(): ReactNode {
         )}
       </Answer>
       {typeof app.data?.autoDeployPausedAt === "string" && mayChange ? <ResumeDeploys /> : null}
-      <h2>Hook</h2>
-      <Hook mayChange={mayChange} />
-      <h2>Deliveries</h2>
-      <Deliveries />
-      {app.data === undefined ? null : <GitCredentials project={ref.project} repository={app.data.gitRepo} />}
+      {app.data === undefined ? null : app.data.gitRepo === null ? (
+        <p className="muted">To deploy its pushes, set gitRepo on the page Settings.</p>
+      ) : (
+        <>
+          <h2>Hook</h2>
+          <Hook mayChange={mayChange} />
+          <h2>Deliveries</h2>
+          <Deliveries />
+          <GitCredentials project={ref.project} repository={app.data.gitRepo} />
+        </>
+      )}
     </>
   );
 }

@@ -20,6 +20,7 @@ import {
   type ReleaseRow,
 } from "./release-store.ts";
 import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
+import { requestedSource } from "./settings.ts";
 import { releaseSettings } from "./stored-settings.ts";
 
 type AppRef = { readonly projectId: ProjectId; readonly appId: AppId };
@@ -71,7 +72,7 @@ export class Releases {
 
   /**
    * Makes a release live again, by default the one before, or, during a roll-out, the one that is live still; pauses
-   * automatic deploys. Builds of pushes that are under way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be started, takes the calls already, or
+   * the automatic deploys of an app that has a repository. Builds of pushes that are under way end. Throws `Fault("not_found")`, or `Fault("conflict")` when it cannot be started, takes the calls already, or
    * another change of the live release came first.
    */
   async rollBack(
@@ -99,7 +100,9 @@ export class Releases {
       const endOfOther = { state: "taken_back", reason } as const;
       if (isTakenBack) await takeBackRollOut(tx, rollOut, { reason, isWorse: false });
       else await makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther });
-      await store.pauseAutoDeploy(tx, app.appId, reason);
+      // Without a repository nothing is deployed automatically.
+      const { gitRepo } = requestedSource(row.request as Readonly<Record<string, unknown>>);
+      if (gitRepo !== null) await store.pauseAutoDeploy(tx, app.appId, reason);
       await this.#builds.endPushes(tx, { appId: app.appId, reason, isRunningSuperseded: true });
       const changes = { release: { old: from, new: target.number } };
       await recordOfApp(tx, { ...app, name: row.name, action: "app.rollback", by, changes });
