@@ -82,7 +82,7 @@ you resume that or deploy by hand.`,
     return await answerOf(api.POST(`${route}/rollback`, { params: { path }, body }));
   },
   said: ({ number }, { path }) =>
-    `Release v${number} is live again. Pushes are not deployed for now; to resume: slipway apps resume-deploys ${path.app_id}`,
+    `Release v${number} is live again. Pushes of a repository wait for now; to resume: slipway apps resume-deploys ${path.app_id}`,
 });
 
 function numberOf(text: string): number {
