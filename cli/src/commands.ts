@@ -104,8 +104,9 @@ export const commands: Readonly<Record<string, Entry>> = {
   builds: {
     topic: "Apps",
     about: "List, follow, cancel and repeat builds.",
+    otherwise: "list",
     verbs: verbsOf(async () => (await import("./builds.ts")).builds, {
-      list: "List the builds of an app.",
+      list: "List the builds of an app (default).",
       show: "Show a build, by default the latest.",
       logs: "Show its log; -f follows it until the build ends.",
       start: "Build the newest commit of the branch, or another commit.",
@@ -116,8 +117,9 @@ export const commands: Readonly<Record<string, Entry>> = {
   releases: {
     topic: "Apps",
     about: "List and show what was deployed.",
+    otherwise: "list",
     verbs: verbsOf(async () => (await import("./releases.ts")).releases, {
-      list: "List the releases of an app.",
+      list: "List the releases of an app (default).",
       show: "Show one with its settings.",
     }),
   },
@@ -147,8 +149,9 @@ export const commands: Readonly<Record<string, Entry>> = {
   runs: {
     topic: "Calls and runs",
     about: "List and show runs, get results, cancel, run again.",
+    otherwise: "list",
     verbs: verbsOf(async () => (await import("./runs.ts")).runs, {
-      list: "List the runs of an app; --dead: those that failed for good.",
+      list: "List the runs of an app (default); --dead: those that failed for good.",
       show: "Show one.",
       result: "Print the app's answer.",
       cancel: "Cancel one that has not ended.",
@@ -210,7 +213,7 @@ export const commands: Readonly<Record<string, Entry>> = {
     verbs: verbsOf(async () => (await import("./volumes.ts")).volumes, {
       list: "Show the volume of the project (default).",
       ls: "List the files in a folder.",
-      upload: "Upload a file.",
+      upload: "Upload a file or a folder.",
       download: "Download a file.",
       remove: "Remove a file or a folder.",
       resize: "Set how much it may hold.",

@@ -122,12 +122,13 @@ was there; folders on the way are created.`,
       "Set how much the volume may hold. Uploads beyond it are refused, and replicas that write beyond it are ended.",
     examples: ["volumes resize 50"],
     of: "project",
-    operands: [{ name: "gigabytes", about: "A whole number of GB (10^9 bytes)." }],
+    operands: [{ name: "gigabytes", about: "A whole number of GB (10^9 bytes), such as 50 or 50GB." }],
     async change({ api, path, given }) {
       const text = given.operand("gigabytes");
-      if (!/^\d{1,7}$/.test(text)) throw misuse(`The size is "${text}", but must be a whole number of gigabytes.`);
+      const [, size] = /^(\d{1,7})(?: ?GB)?$/i.exec(text) ?? [];
+      if (size === undefined) throw misuse(`The size is "${text}", but must be a whole number of gigabytes.`);
       const params = { path: { ...path, volume_id } };
-      return await answerOf(api.PATCH(`${volumeRoute}/resize`, { params, body: { newSizeGb: Number(text) } }));
+      return await answerOf(api.PATCH(`${volumeRoute}/resize`, { params, body: { newSizeGb: Number(size) } }));
     },
     said: ({ name, sizeGb }) => `The volume ${name} may hold ${sizeGb} GB.`,
   }),

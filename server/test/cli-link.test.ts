@@ -20,7 +20,15 @@ test("commands on an app mean that of the folder where none is named, but those 
   writeFileSync(join(cwd, "main.py"), "def run():\n    pass\n");
   writeFileSync(join(cwd, "slipway.toml"), '[cerebrium.deployment]\nname = "bound"\n');
   assert.equal((await slipway(["deploy", "--detach"]).ended).code, 0);
-  for (const words of [["logs"], ["runs", "list"], ["releases", "list"], ["builds", "show"], ["apps", "show"]])
+  for (const words of [
+    ["logs"],
+    ["runs", "list"],
+    ["runs"],
+    ["releases"],
+    ["builds"],
+    ["builds", "show"],
+    ["apps", "show"],
+  ])
     assert.equal((await slipway(words).ended).code, 0, words.join(" "));
   const run = "0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c";
   assert.match((await slipway(["runs", "show", run]).ended).stderr, new RegExp(`no run ${run}.*runs list bound`));

@@ -36,7 +36,10 @@ test("files go up in parts, are listed, come down byte for byte, and are removed
   assert.match(await refused(4, "volumes", "download", "models/other.bin"), /To list the files: slipway volumes ls/);
   assert.match(await refused(2, "volumes", "upload", join(folder, "not")), /cannot be read/);
   assert.match(await refused(2, "volumes", "resize", "much"), /must be a whole number of gigabytes/);
-  assert.equal((await done("volumes", "resize", "5")).stderr, "The volume default may hold 5 GB.\n");
+  for (const size of ["4 GB", "5gb", "5"]) {
+    const said = `The volume default may hold ${Number.parseInt(size)} GB.\n`;
+    assert.equal((await done("volumes", "resize", size)).stderr, said);
+  }
   assert.match(await refused(2, "volumes", "remove", "models/"), /Remove models\/ and all that is in it\?.*add --yes/);
   await done("volumes", "remove", "models/", "--yes");
   assert.equal((await done("volumes", "ls", "--json")).json().length, 1);
