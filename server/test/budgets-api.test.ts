@@ -45,7 +45,7 @@ describe("a budget", () => {
   test("is set, shown and deleted, of the project and of an app, each by itself", async (t) => {
     const stage = await openStage(t);
     const none = await stage.budget("GET");
-    assert.deepEqual([none.status, none.body.message], [404, "The project has no budget; set one with PUT."]);
+    assert.deepEqual([none.status, none.body.message], [404, "The project has no budget."]);
     const set = await stage.budget("PUT", { amount_cents: 5000 });
     assert.deepEqual(
       { ...set.body, created_at: "", updated_at: "" },

@@ -31,7 +31,7 @@ export function Commands(app: CalledApp): ReactNode {
         text={callText({ kind, language }, app)}
       />
       <p className="muted">
-        {app.isOpen ? "" : "TOKEN is a key for calling apps, of the page API keys of the project. "}
+        {app.isOpen ? "" : "TOKEN is a key for calling apps: see the project's page API keys. "}
         {kind === "Async" ? "It is answered at once with a run id; the result is then among the runs." : ""}
       </p>
     </>

@@ -111,5 +111,5 @@ function shownOf({ amountMicros, warnPercent, isStop, webhookUrl }: BudgetWish):
 }
 
 function noBudget({ appId }: store.BudgetScope): Fault {
-  return new Fault("not_found", `The ${appId === null ? "project" : "app"} has no budget; set one with PUT.`);
+  return new Fault("not_found", `The ${appId === null ? "project" : "app"} has no budget.`);
 }
