@@ -10,6 +10,9 @@ import { metricsQuery, numberOf, type Metrics, type Range } from "./metrics-quer
 
 const colors = ["indigo.6", "gray.6", "teal.7", "orange.7", "grape.6"];
 
+/** So few points are hardly a line. */
+const sparseMax = 5;
+
 type Kinds = readonly (readonly [keyof Metrics, string, (value: number) => string])[];
 
 const kinds = {
@@ -74,6 +77,7 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
     at: time.format(new Date(at)),
     ...Object.fromEntries(series.map(({ name, data: points }) => [name, numberOf(points[index])])),
   }));
+  const isSparse = series.every(({ data: points }) => points.filter((point) => point !== null).length <= sparseMax);
   return (
     <section>
       <div className="legend">
@@ -93,8 +97,8 @@ function Chart({ title, chart: { timestamps, series }, format, range }: ChartPro
         dataKey="at"
         series={series.map(({ name }, at) => ({ name, color: colors[at % colors.length] ?? "indigo.6" }))}
         valueFormatter={format}
-        // A point without neighbours would be no line.
-        dotProps={{ r: 1.5, strokeWidth: 1 }}
+        // A point without neighbours would be no line; few of them are to be seen, too.
+        dotProps={{ r: isSparse ? 3 : 1.5, strokeWidth: 1 }}
         activeDotProps={{ r: 3, strokeWidth: 1 }}
         strokeWidth={1.5}
         gridAxis="x"
