@@ -113,15 +113,18 @@ test("the audit log is listed by what was asked for, and exported", async (t) =>
 });
 
 test("projects are made, renamed and deleted", async (t) => {
-  const { done, refused } = await startCliStage(t);
-  const made = await done("projects", "create", "shop", "--json");
-  const { id } = made.json();
-  assert.match((await done("projects")).stdout, new RegExp(`^ *${id} +shop$`, "m"));
-  assert.equal((await done("projects", "rename", "shop", "store")).stderr, `The project ${id} is called store now.\n`);
-  assert.match(await refused(4, "projects", "rename", "shop", "again"), /You have no project "shop"/);
-  assert.match(await refused(2, "projects", "delete", "store"), /add --yes/);
-  assert.match((await done("projects", "delete", "store", "--yes")).stderr, /\w/);
-  assert.doesNotMatch((await done("projects")).stdout, /store/);
+  const { slipway, issue, refused } = await startCliStage(t);
+  assert.match(await refused(3, "projects", "create", "shop"), /belongs to one project and cannot create others/);
+  const environment = { SLIPWAY_TOKEN: await issue({ kind: "operator" }) };
+  const run = async (...words: readonly string[]) => await slipway(["projects", ...words], { environment });
+  const { id } = (await run("create", "shop", "--json")).json();
+  assert.match((await run("list")).stdout, new RegExp(`^ *${id} +shop$`, "m"));
+  assert.equal((await run("rename", "shop", "store")).stderr, `The project ${id} is called store now.\n`);
+  const unknown = await run("rename", "shop", "again");
+  assert.deepEqual([unknown.code, /You have no project "shop"/.test(unknown.stderr)], [4, true]);
+  assert.match((await run("delete", "store")).stderr, /add --yes/);
+  assert.equal((await run("delete", "store", "--yes")).code, 0);
+  assert.doesNotMatch((await run("list")).stdout, /store/);
 });
 
 test("members are listed, changed and removed by their address", async (t) => {
