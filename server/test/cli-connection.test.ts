@@ -179,6 +179,17 @@ test("login says that it was refused in the browser, and keeps nothing; approved
   assert.ok(!approved.stdout.includes(user.stored().platforms[api.baseUrl].refreshToken));
 });
 
+test("whose default project is deleted has none, and goes on with the only one that is left", async (t) => {
+  const api = await startManagementApi(t);
+  const user = new User(t);
+  const { projectId: project, ...tokens } = await signIn(api);
+  user.store(api.baseUrl, { ...tokens, project });
+  assert.match((await user.slipway(["projects", "create", "second"])).stderr, /^Created the project second \(p-/);
+  assert.equal((await user.slipway(["projects", "delete", project, "--yes"])).code, 0);
+  assert.equal(user.stored().platforms[api.baseUrl].project, null);
+  assert.equal((await user.slipway(["apps"])).code, 0);
+});
+
 test("a token is not sent to where a redirect leads, and what answers strangely is said to be no Slipway", async (t) => {
   const user = new User(t);
   const seen: string[] = [];
