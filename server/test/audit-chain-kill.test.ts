@@ -66,8 +66,9 @@ test("a kill between insert and commit leaves a change and its entry, or neither
     await changesBeforeCommit(platform, holder, names);
     // Where the database goes on, the commits and the kill run against each other.
     const released = isDatabaseKilled ? null : holder.query("commit").catch(() => null);
-    const ended = platform.end("SIGKILL");
+    // First: a database whose platform is gone ends in order, and lets go of the locks.
     if (isDatabaseKilled) killServer(platform.dataDir);
+    const ended = platform.end("SIGKILL");
     await Promise.all([released, ended]);
     await platform.restart();
     const { made, told } = await found(platform, names);
