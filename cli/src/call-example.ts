@@ -1,6 +1,7 @@
 // An example call of an app, from what its `main.py` looks like: the first public function with values for its parameters.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { shellQuoted } from "@slipway/server/src/lib/shell-quoted.ts";
 import type { AppFolder } from "./app-folder.ts";
 
 /** A function, and values for its parameters. */
@@ -52,5 +53,5 @@ function valueOf(kind: string | undefined, given: string | undefined): unknown {
 
 /** A word for a shell, quoted only where that is needed. */
 export function quoted(text: string): string {
-  return /^[\w./:=@,+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+  return /^[\w./:=@,+-]+$/.test(text) ? text : shellQuoted(text);
 }

@@ -26,6 +26,17 @@ function install(t: TestContext): { readonly folder: string; readonly program: r
   return { folder, program: [process.execPath, join(folder, "node_modules/.bin/slipway")] };
 }
 
+/** `slipway dev` runs the app of the folder, until it is interrupted. */
+async function assertDevelops(slipway: ReturnType<typeof commandsAt>): Promise<void> {
+  const developing = slipway(["dev"]);
+  const [, url = ""] = await until("the app runs", () => /runs at (\S+)/.exec(developing.stderr()), {
+    deadlineMs: 60_000,
+  });
+  assert.match(await (await fetch(`${url}/run`, { method: "POST", body: "{}" })).text(), /Hello, world!/);
+  developing.interrupt();
+  assert.equal((await developing.ended).code, 130);
+}
+
 test("the packed command line deploys and shows an app, without the platform and its packages", async (t) => {
   const { folder, program } = install(t);
   assert.deepEqual(readdirSync(join(folder, "node_modules")).toSorted(), [".bin", ".package-lock.json", "@slipway"]);
@@ -48,13 +59,7 @@ test("the packed command line deploys and shows an app, without the platform and
   assert.match(await answer.text(), /Hello, Ada!/);
   assert.equal((await slipway(["doctor"]).ended).stderr, "");
 
-  const developing = slipway(["dev"]);
-  const [, url = ""] = await until("the app runs", () => /runs at (\S+)/.exec(developing.stderr()), {
-    deadlineMs: 60_000,
-  });
-  assert.match(await (await fetch(`${url}/run`, { method: "POST", body: "{}" })).text(), /Hello, world!/);
-  developing.interrupt();
-  assert.equal((await developing.ended).code, 130);
+  await assertDevelops(slipway);
 
   for (const words of [["start"], ["up"], ["down"]]) {
     const { code, stderr } = await slipway(words).ended;
@@ -92,13 +97,7 @@ test("the executable needs no Node.js, and runs an app with the files that it co
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../cli/package.json"), "utf8"));
   assert.equal((await slipway(["--version"]).ended).stdout, `${version}\n`);
   assert.equal((await slipway(["init"]).ended).code, 0);
-  const developing = slipway(["dev"]);
-  const [, url = ""] = await until("the app runs", () => /runs at (\S+)/.exec(developing.stderr()), {
-    deadlineMs: 60_000,
-  });
-  assert.match(await (await fetch(`${url}/run`, { method: "POST", body: "{}" })).text(), /Hello, world!/);
-  developing.interrupt();
-  assert.equal((await developing.ended).code, 130);
+  await assertDevelops(slipway);
   assert.match((await slipway(["up"]).ended).stderr, /^The platform is not part of this package/);
 });
 

@@ -4,27 +4,24 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { textsOf } from "#parts/form.tsx";
-import { LogView } from "#parts/log-view.tsx";
 import { shortId, useTitle } from "#parts/show.tsx";
 import { replicasQuery } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
-import { useAppLines, type LineFilter } from "./app-lines.ts";
+import { AppLog } from "./app-log.tsx";
+import type { LineFilter } from "./app-lines.ts";
 
 /** The page. */
 export function LogsPage(): ReactNode {
   const ref = useApp();
   const filter: LineFilter = useSearch({ strict: false });
   useTitle("Logs", ref.app);
-  const { lines, problem, added, isCut, onOlder, onNewest } = useAppLines(ref, filter);
   return (
     <>
       <Filters filter={filter} />
-      <p className="error" role="alert">
-        {problem}
-      </p>
-      <LogView
+      <AppLog
+        app={ref}
+        filter={filter}
         label="Log"
-        {...{ lines, added, isCut, onOlder, onNewest }}
         empty={Object.keys(filter).length === 0 ? "Nothing printed yet." : "No line fits; new ones appear here."}
       />
     </>

@@ -3,15 +3,13 @@ import { lazy, Suspense, type ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Name } from "#parts/name.tsx";
-import { Answer, CopyIcon, Facts, State, Time, useTitle, Waiting } from "#parts/show.tsx";
+import { Answer, CopyIcon, counted, Facts, State, Time, useTitle, Waiting } from "#parts/show.tsx";
 import { appQuery, buildsQuery, replicasQuery, type AppDetail } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { Commands } from "./call-commands.tsx";
 import { Charts } from "./chart-range.tsx";
 
 const TryIt = lazy(async () => ({ default: (await import("./try-it.tsx")).TryIt }));
-
-const counted = (count: string | number, word: string): string => `${count} ${word}${Number(count) === 1 ? "" : "s"}`;
 
 /** For people, such as `1 core, 2 GB, 4 GPUs`. */
 function hardwareOf({ cpu, memory, gpuCount }: Pick<AppDetail, "cpu" | "memory" | "gpuCount">): string {

@@ -5,13 +5,12 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { Action } from "#parts/form.tsx";
-import { LogView } from "#parts/log-view.tsx";
 import { Name } from "#parts/name.tsx";
 import { Answer, Facts, Short, State, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { pathOf, refreshMs, runsChanged, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
-import { useAppLines } from "./app-lines.ts";
+import { AppLog } from "./app-log.tsx";
 import { RunTimeline } from "./run-timeline.tsx";
 
 const runPath = "/v2/projects/{project_id}/apps/{app_id}/runs/{run_id}";
@@ -107,7 +106,6 @@ function Again({ id }: { readonly id: string }): ReactNode {
 /** Its own lines, the latest in sight. */
 function Log({ id }: { readonly id: string }): ReactNode {
   const ref = useApp();
-  const { lines, problem, added, isCut, onOlder, onNewest } = useAppLines(ref, { run: id });
   return (
     <section className="short-log" aria-label="Log of the run">
       <div className="title">
@@ -116,14 +114,7 @@ function Log({ id }: { readonly id: string }): ReactNode {
           Its log alone
         </Link>
       </div>
-      <p className="error" role="alert">
-        {problem}
-      </p>
-      <LogView
-        label="Log of the run"
-        {...{ lines, added, isCut, onOlder, onNewest }}
-        empty="Nothing printed, or it is no longer kept."
-      />
+      <AppLog app={ref} filter={{ run: id }} label="Log of the run" empty="Nothing printed, or it is no longer kept." />
     </section>
   );
 }

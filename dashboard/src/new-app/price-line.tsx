@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { appFields, type FieldName } from "@slipway/contract/app-fields.ts";
+import { counted } from "#parts/show.tsx";
 import { hourlyPrice, moneyText } from "./price.ts";
 import { hardwareQuery, problemIn, type SettingsForm } from "./setting-fields.tsx";
 import { valueOf } from "./setting-values.ts";
@@ -53,7 +54,7 @@ export function PriceLine({ form, toml }: PriceLineProps): ReactNode {
         <strong>{rangeText(price.min, price.max)}</strong> per hour and replica, while it runs.
       </p>
       <p className="muted">
-        {countText(replicasMin)} to {countText(Math.max(replicasMin, replicasMax))}:{" "}
+        {counted(replicasMin, "replica")} to {counted(Math.max(replicasMin, replicasMax), "replica")}:{" "}
         {rangeText(price.min * replicasMin, price.max * Math.max(replicasMin, replicasMax))} per hour.{" "}
         {isProtected ? "These are prices of the tier interruptible; protected costs more. " : ""}
         Before coupons, and as far as a file in the repository does not say otherwise.
@@ -64,8 +65,4 @@ export function PriceLine({ form, toml }: PriceLineProps): ReactNode {
 
 function rangeText(min: number, max: number): string {
   return min === max ? moneyText(min) : `${moneyText(min)} to ${moneyText(max)}`;
-}
-
-function countText(count: number): string {
-  return count === 1 ? "1 replica" : `${count} replicas`;
 }

@@ -1,12 +1,13 @@
 // All projects of the platform with their plans: found by name or id, and given another plan.
 import { useState, type ReactNode } from "react";
-import { Button, Modal, TextInput } from "@mantine/core";
+import { Button, Modal } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { api, ask } from "#api.ts";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { PageButtons, pagesInOrder, useGoToPage } from "#parts/page-buttons.tsx";
+import { SearchField } from "#parts/search-field.tsx";
 import { Answer, Facts, Time, useTitle } from "#parts/show.tsx";
 import { queryClient } from "#queries.ts";
 
@@ -34,7 +35,7 @@ export function OperatorProjectsPage(): ReactNode {
   return (
     <>
       <h1>All projects</h1>
-      <Search of={search} />
+      <SearchField placeholder="name or id" maxLength={100} />
       <Answer of={projects}>
         {({ items, nextToken }) => (
           <>
@@ -77,25 +78,6 @@ export function OperatorProjectsPage(): ReactNode {
       </Answer>
       {chosen === null ? null : <Plan of={chosen} onClose={() => setChosen(null)} />}
     </>
-  );
-}
-
-function Search({ of: search }: { readonly of: string | undefined }): ReactNode {
-  const navigate = useNavigate();
-  return (
-    <div className="filters">
-      <TextInput
-        label="Search"
-        type="search"
-        placeholder="name or id"
-        maxLength={100}
-        autoComplete="off"
-        value={search ?? ""}
-        onChange={({ currentTarget: { value } }) => {
-          void navigate({ to: ".", search: value === "" ? {} : { search: value }, replace: true });
-        }}
-      />
-    </div>
   );
 }
 

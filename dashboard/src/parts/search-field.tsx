@@ -3,8 +3,15 @@ import type { ReactNode } from "react";
 import { TextInput } from "@mantine/core";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 
-/** The field, with what is said of what it finds. The page reads the text from its address, as `search`. */
-export function SearchField({ found }: { readonly found?: string }): ReactNode {
+type SearchFieldProps = {
+  /** What is said of what it finds. */
+  readonly found?: string;
+  readonly placeholder?: string;
+  readonly maxLength?: number;
+};
+
+/** The field. The page reads the text from its address, as `search`. */
+export function SearchField({ found, ...attributes }: SearchFieldProps): ReactNode {
   const { search = "" } = useSearch({ strict: false });
   const navigate = useNavigate();
   return (
@@ -13,6 +20,7 @@ export function SearchField({ found }: { readonly found?: string }): ReactNode {
         label="Search"
         type="search"
         autoComplete="off"
+        {...attributes}
         value={search}
         onChange={(event) => {
           const text = event.currentTarget.value;
