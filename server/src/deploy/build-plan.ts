@@ -6,7 +6,7 @@ import type { BuildPlan } from "#drivers/builder.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 import { areVersionsExact } from "#drivers/exact-versions.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { AppKey, BuildId } from "#lib/ids.ts";
 import { checkCapabilities } from "./capability-check.ts";
 import type { Checked } from "./checked.ts";
 import {
@@ -26,10 +26,8 @@ export type PlannedBuild = {
   readonly warnings: readonly string[];
 };
 
-export type PlanInput = {
+export type PlanInput = AppKey & {
   readonly buildId: BuildId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
   readonly settings: AppSettings;
   /** False when the app did not ask for a Python version and gets the default. */
   readonly isPythonVersionGiven: boolean;
