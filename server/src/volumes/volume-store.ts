@@ -117,13 +117,9 @@ export async function completeVolumeUpload(tx: Tx, id: string): Promise<boolean>
 /** Adds an address to download a file from. */
 export async function insertDownload(
   tx: Tx,
-  {
-    keyHash,
-    projectId,
-    filePath,
-  }: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
+  given: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
 ): Promise<void> {
-  const download = { key_hash: keyHash, project_id: projectId, file_path: filePath };
+  const download = { key_hash: given.keyHash, project_id: given.projectId, file_path: given.filePath };
   await tx.insertInto("volume_downloads").values(download).execute();
 }
 

@@ -7,14 +7,13 @@ import type { PlanUseCases } from "./plan-use-cases.ts";
 
 type Received = AppKey & { readonly cause?: string };
 
+type Admission = {
+  readonly plans: PlanUseCases;
+  readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null;
+};
+
 /** A receiver that checks plans and budgets first. */
-export function admittingReceiver(
-  builds: BuildReceiver,
-  {
-    plans,
-    refusal,
-  }: { readonly plans: PlanUseCases; readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null },
-): BuildReceiver {
+export function admittingReceiver(builds: BuildReceiver, { plans, refusal }: Admission): BuildReceiver {
   const admitted =
     <Given extends Received, Result>(receive: (tx: Tx, given: Given) => Promise<Result>) =>
     async (tx: Tx, given: Given): Promise<Result> => {
