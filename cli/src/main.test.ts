@@ -85,7 +85,12 @@ test("every command has a help that names it, has examples that it understands a
 
 test("only the command that runs the platform loads the platform; the others need single files of it", async () => {
   const folder = fileURLToPath(new URL(".", import.meta.url));
-  const allowed = ["lib/closest-name.ts", "lib/shell-quoted.ts", "deploy/requirements.ts", "drivers/process/entrypoint-port.ts"];
+  const allowed = [
+    "lib/closest-name.ts",
+    "lib/shell-quoted.ts",
+    "deploy/requirements.ts",
+    "drivers/process/entrypoint-port.ts",
+  ];
   const files = readdirSync(folder).filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
   for (const file of files.filter((one) => one !== "start.ts")) {
     const text = readFileSync(join(folder, file), "utf8");

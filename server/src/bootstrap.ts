@@ -11,6 +11,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { renameSafely, writeFileSafely } from "#lib/write-file.ts";
+import type { Urls } from "#api/urls.ts";
 import { findProject, createPerson, createProject } from "#accounts/projects.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
@@ -18,10 +19,7 @@ import { platformActor, record, type By } from "#audit/record.ts";
 import type { Db, Tx } from "#store/database.ts";
 
 /** What `bootstrap.json` holds; scripts outside the platform read it. */
-export type BootstrapFile = {
-  readonly baseUrl: string;
-  readonly apiUrl: string;
-  readonly dashboardUrl: string;
+export type BootstrapFile = Urls & {
   readonly projectId: string;
   readonly ownerEmail: string;
   readonly ownerPassword: string;

@@ -6,8 +6,6 @@ import { promisify } from "node:util";
 import type { JSONWebKeySet, JWK } from "jose";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Sealer } from "#lib/seal.ts";
 import { record, type By } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
@@ -19,6 +17,7 @@ import {
   retireOtherKeys,
   type SigningKeyRow,
 } from "./key-store.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** The only signature algorithm; a token that names another is not valid. */
 export const signatureAlgorithm = "RS256";
@@ -31,8 +30,7 @@ export type SigningKey = { readonly id: string; readonly privateKey: KeyObject }
 
 /** The keys of the database, cached in memory. Call `load()` before use and after each change. */
 export class SigningKeys {
-  readonly #sealer: Sealer;
-  readonly #clock: Clock;
+  readonly #parts: Pick<Foundation, "sealer" | "clock">;
   #current: SigningKey | undefined;
   #rows = new Map<string, SigningKeyRow>();
   /** Loads may overlap; the result of an older load must not replace that of a newer one. */
@@ -42,9 +40,8 @@ export class SigningKeys {
   /** Public halves of withdrawn keys: they prove that a signature was once ours. */
   #withdrawn = new Map<string, KeyObject>();
 
-  constructor(options: { sealer: Sealer; clock: Clock }) {
-    this.#sealer = options.sealer;
-    this.#clock = options.clock;
+  constructor(parts: Pick<Foundation, "sealer" | "clock">) {
+    this.#parts = parts;
   }
 
   /** Reads all keys. Throws `CannotStart` when they cannot be opened. */
@@ -89,7 +86,7 @@ export class SigningKeys {
     const key = this.verifier(keyId);
     if (key === undefined) return null;
     const text = key.export({ type: "spki", format: "pem" }).toString();
-    return this.#sealer.seal(text, withdrawnKeyContext(keyId));
+    return this.#parts.sealer.seal(text, withdrawnKeyContext(keyId));
   }
 
   /** All public keys, including retired but not withdrawn ones. */
@@ -106,10 +103,10 @@ export class SigningKeys {
     await insertSigningKey(tx, {
       id,
       public_jwk: toJson(jwk),
-      private_key_sealed: this.#sealer.seal(text, signingKeyContext(id)),
-      created_at: new Date(this.#clock.now()),
+      private_key_sealed: this.#parts.sealer.seal(text, signingKeyContext(id)),
+      created_at: new Date(this.#parts.clock.now()),
     });
-    const retired = await retireOtherKeys(tx, id, new Date(this.#clock.now()));
+    const retired = await retireOtherKeys(tx, id, new Date(this.#parts.clock.now()));
     await record(tx, {
       projectId: null,
       action: "signing_key.create",
@@ -127,7 +124,7 @@ export class SigningKeys {
 
   #open(sealed: string, context: string): string {
     try {
-      return this.#sealer.open(sealed, context).reveal();
+      return this.#parts.sealer.open(sealed, context).reveal();
     } catch (error) {
       throw new CannotStart(
         "The database was used with a different secret key: set SLIPWAY_SECRET_KEY to that key (old keys may follow the new one, separated by commas), or restore its secret.key in the data folder.",

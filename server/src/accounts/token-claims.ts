@@ -5,6 +5,7 @@ import { compactVerify, decodeProtectedHeader } from "jose";
 import type { Clock } from "#lib/clock.ts";
 import { uuidForm, type TokenId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
+import type { PersonCaller } from "./caller.ts";
 import { signatureAlgorithm, type SigningKeys } from "./keys.ts";
 
 /** Claims of a token with a row in `tokens`. `expiresAtMs` is infinite when it names no end. */
@@ -16,12 +17,7 @@ export type TokenClaims = {
 };
 
 /** Claims of a person's access token, which belongs to a session. */
-export type PersonClaims = {
-  readonly kind: "person";
-  readonly personId: string;
-  readonly sessionId: string;
-  readonly expiresAtMs: number;
-};
+export type PersonClaims = Pick<PersonCaller, "kind" | "personId" | "sessionId"> & { readonly expiresAtMs: number };
 
 export type Claims = TokenClaims | PersonClaims;
 

@@ -4,10 +4,9 @@ import type { z } from "zod";
 import type { apiKey } from "@slipway/contract/token-fields.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import { allows } from "#accounts/permissions.ts";
-import type { TokenAccountRef } from "#accounts/token-use-cases.ts";
 import type { Secret } from "#lib/secret.ts";
-import { callerOf, projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
-import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+import { callerOf, projectOf, bodyOf, type Handlers } from "./call.ts";
+import { accountRefOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
 const kind = "inference" as const;
@@ -37,17 +36,13 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async rotateApiKey(call) {
-      const { account, token } = await useCases.rotate(accountRefOf(call), rotationOf(call), askingOf(call));
+      const { account, token } = await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call));
       return { ...show(account, account.isReadable ? token : undefined), token: token.reveal() };
     },
     async deleteApiKey(call) {
-      return show(await useCases.revoke(accountRefOf(call), call.by), undefined);
+      return show(await useCases.revoke(accountRefOf(call, kind), call.by), undefined);
     },
   } satisfies Handlers;
-}
-
-function accountRefOf(call: ApiCall): TokenAccountRef {
-  return { kind, projectId: projectOf(call), accountId: accountOf(call, "api_key_id") };
 }
 
 function show(account: AccountView, token: Secret | undefined): z.infer<typeof apiKey> {

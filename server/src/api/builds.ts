@@ -5,7 +5,7 @@ import type { Sent } from "@slipway/contract/route.ts";
 import type { ReceivedBuild } from "#apps/build-receiver.ts";
 import type { BuildRow } from "#apps/app-store.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
+import { type AppKey, shownAppId } from "#lib/ids.ts";
 import { appOf, buildOf, projectOf, bodyOf, refOf, type Handlers } from "./call.ts";
 import { buildLogUrl } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
@@ -13,7 +13,7 @@ import type { HandlerParts } from "./parts.ts";
 /** Route handlers for builds. */
 export function buildHandlers({ builds, urls }: HandlerParts) {
   const showReceived = (
-    app: { readonly projectId: ProjectId; readonly appId: AppId },
+    app: AppKey,
     { buildId, status }: Pick<ReceivedBuild, "buildId" | "status">,
   ): z.infer<typeof answers.receivedBuild> => {
     return { buildId, status, logUrl: buildLogUrl(urls(), { ...app, buildId }) };

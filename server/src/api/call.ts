@@ -10,7 +10,7 @@ import { kindOf, refused, shown, suggestion } from "#apps/refusal.ts";
 import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { uuidForm, type AppId, type BuildId, type ProjectId, type RunId } from "#lib/ids.ts";
+import { type AppId, type AppKey, type BuildId, type ProjectId, type RunId, uuidForm } from "#lib/ids.ts";
 import type { Page } from "#lib/page-token.ts";
 
 declare module "fastify" {
@@ -62,7 +62,7 @@ export function appOf(call: ApiCall): AppId {
 }
 
 /** The app in the path, with its project. */
-export function refOf(call: ApiCall): { readonly projectId: ProjectId; readonly appId: AppId } {
+export function refOf(call: ApiCall): AppKey {
   return { projectId: projectOf(call), appId: appOf(call) };
 }
 

@@ -7,7 +7,7 @@ import type { AppliedAnswer } from "#billing/coupons/coupon-use-cases.ts";
 import { networkOf } from "#lib/client-address.ts";
 import { Fault } from "#lib/fault.ts";
 import { percentageOf, wholeCents } from "#lib/money.ts";
-import { RateLimit } from "#lib/rate-limit.ts";
+import { perMinute, RateLimit } from "#lib/rate-limit.ts";
 import { bodyOf, pageBefore, partOf, projectOf, readTime, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -43,9 +43,7 @@ export function couponHandlers({ coupons: useCases, clock }: HandlerParts) {
   } satisfies Handlers;
 }
 
-function tooManyTries(used: number, seconds: number): string {
-  return `There were ${used} attempts to apply coupons within a minute, which is the limit; try again in ${seconds} s.`;
-}
+const tooManyTries = perMinute((used) => `There were ${used} attempts to apply coupons`);
 
 function wishOf(call: ApiCall): CouponWish {
   const body = bodyOf(call);

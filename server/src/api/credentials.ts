@@ -1,6 +1,7 @@
 // Git credentials of projects, per host.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
+import type { Sent } from "@slipway/contract/route.ts";
 import type { CredentialView } from "#apps/credentials.ts";
 import { Fault } from "#lib/fault.ts";
 import { Secret } from "#lib/secret.ts";
@@ -47,13 +48,4 @@ function hostOf(call: ApiCall): string {
   );
 }
 
-function show(credential: CredentialView): z.infer<typeof answers.credential> {
-  const { host, kind, username } = credential;
-  return {
-    host,
-    kind,
-    username,
-    createdAt: credential.createdAt.toISOString(),
-    updatedAt: credential.updatedAt.toISOString(),
-  };
-}
+const show = (credential: CredentialView): Sent<z.infer<typeof answers.credential>> => credential;

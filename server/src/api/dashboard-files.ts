@@ -2,6 +2,7 @@
 // read when somebody asks for a page, and until there is one a page says that it is being built, or why it could not be.
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, sep } from "node:path";
+import { errorCode } from "#lib/error-code.ts";
 
 /** A file as it is sent; `gzip` and `br` are there when the build has compressed it. */
 export type DashboardFile = {
@@ -63,7 +64,7 @@ export class DashboardFiles {
       this.#version = version;
     } catch (error) {
       // Just now the next build takes its place; what was read before is still good.
-      if (!isGone(error)) throw error;
+      if (errorCode(error) !== "ENOENT") throw error;
     }
   }
 }
@@ -93,11 +94,7 @@ function readText(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    if (isGone(error)) return null;
+    if (errorCode(error) === "ENOENT") return null;
     throw error;
   }
-}
-
-function isGone(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
 }

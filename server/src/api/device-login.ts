@@ -4,12 +4,11 @@ import { networkOf } from "#lib/client-address.ts";
 import type { z } from "zod";
 import type { deviceAuthorization, deviceLogin } from "@slipway/contract/device-routes.ts";
 import { deviceTokenFields } from "@slipway/contract/device-routes.ts";
-import type { PersonCaller } from "#accounts/caller.ts";
-import { assert } from "#lib/assert.ts";
-import { RateLimit } from "#lib/rate-limit.ts";
+import { perMinute, RateLimit } from "#lib/rate-limit.ts";
 import type { DeviceLogin, NotYet } from "#people/device-login.ts";
-import { bodyOf, partOf, readBody, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, partOf, readBody, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
+import { personCallerOf } from "./people-auth.ts";
 
 /** Per minute and address (for IPv6: network). Several people may share one. */
 const beginsMax = 120;
@@ -58,31 +57,20 @@ export function deviceLoginHandlers({ people: { devices: logins }, urls, clock }
       return undefined;
     },
     async getDeviceLogin(call) {
-      codes.take(personOf(call).personId);
-      return show(await logins.find(codeOf(call)));
+      codes.take(personCallerOf(call).personId);
+      return show(await logins.find(partOf(call, "user_code")));
     },
     async decideDeviceLogin(call) {
-      const person = personOf(call);
+      const person = personCallerOf(call);
       codes.take(person.personId);
       const given = bodyOf(call);
       const isApproved = given["decision"] === "approve";
-      return show(await logins.decide(codeOf(call), { isApproved, person, by: call.by }));
+      return show(await logins.decide(partOf(call, "user_code"), { isApproved, person, by: call.by }));
     },
   } satisfies Handlers;
 }
 
-function tooMany(what: string): (used: number, seconds: number) => string {
-  return (used, seconds) => `${what} ${used} times within a minute, which is the limit; try again in ${seconds} s.`;
-}
-
-function personOf({ caller }: ApiCall): PersonCaller {
-  assert(caller?.kind === "person", "the route is for people");
-  return caller;
-}
-
-function codeOf(call: ApiCall): string {
-  return partOf(call, "user_code");
-}
+const tooMany = (what: string) => perMinute((used) => `${what} ${used} times`);
 
 function show(login: DeviceLogin): z.infer<typeof deviceLogin> {
   return {

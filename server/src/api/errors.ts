@@ -3,12 +3,13 @@
 import type { FastifyReply } from "fastify";
 import { Fault, faultTable, noSuchProject } from "#lib/fault.ts";
 import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.ts";
+import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 
 /** The fault for the caller. `requestId` leads to the log entry when the platform is the cause. */
 export function faultOf(error: unknown, requestId: string): Fault {
   if (error instanceof Fault) return error;
-  const code = codeOf(error);
+  const code = errorCode(error);
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") {
     return new Fault("too_large", "The body is too large: the limit is 1 MiB.", { cause: error });
   }
@@ -54,10 +55,6 @@ export function sendFault(fault: Fault, reply: FastifyReply, log: Log): FastifyR
   return reply.code(status).type("application/json; charset=utf-8").send({ message: fault.message });
 }
 
-function codeOf(error: unknown): string {
-  return typeof error === "object" && error !== null && "code" in error ? String(error.code) : "";
-}
-
 /** The database's own refusal to add something to a deleted project. */
 function isEndedProject(code: string, error: unknown): boolean {
   return code === "23503" && (error as { readonly constraint?: unknown }).constraint === "live_project";
@@ -65,7 +62,7 @@ function isEndedProject(code: string, error: unknown): boolean {
 
 /** The client disconnected while sending its body; resets by the database have no status. */
 function isBrokenOff(error: unknown): boolean {
-  return codeOf(error) === "ECONNRESET" && isClientError(error);
+  return errorCode(error) === "ECONNRESET" && isClientError(error);
 }
 
 /**

@@ -5,15 +5,16 @@ import type { Sent } from "@slipway/contract/route.ts";
 import type { Role } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import { RateLimit } from "#lib/rate-limit.ts";
+import { perMinute, RateLimit } from "#lib/rate-limit.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Invitation } from "#people/invitation-use-cases.ts";
+import type { CreatedInvitation, Invitation } from "#people/invitation-use-cases.ts";
 import type { Mail } from "#people/mailer.ts";
 import type { Member } from "#people/member-store.ts";
 import { authenticate } from "./access.ts";
 import { bodyOf, callerOf, idOf, partOf, projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { invitationPage } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
+import { askingOf } from "./token-answers.ts";
 
 /** Per project, and per caller over all projects: nobody types more, and each may cause unsolicited mail. */
 const invitationsPerMinute = 30;
@@ -26,12 +27,10 @@ export function memberHandlers({ membership: { members } }: HandlerParts) {
     },
     async updateMember(call) {
       const { role } = bodyOf(call);
-      return showMember(
-        await members.changeRole(memberOf(call), role as Role, { caller: callerOf(call), by: call.by }),
-      );
+      return showMember(await members.changeRole(memberOf(call), role as Role, askingOf(call)));
     },
     async removeMember(call) {
-      await members.remove(memberOf(call), { caller: callerOf(call), by: call.by });
+      await members.remove(memberOf(call), askingOf(call));
       return { message: "The person is no longer a member of the project." };
     },
     async leaveProject(call) {
@@ -58,9 +57,9 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       ofCaller.take(call.by.actor.id ?? "");
       ofProject.take(projectId);
       const wish = { projectId, email: String(body["email"]), role: body["role"] as Role };
-      const made = await invitations.create(wish, { caller: callerOf(call), by: call.by });
+      const made = await invitations.create(wish, askingOf(call));
       const link = invitationPage(urls(), made.secret);
-      postMail?.(mailOf({ ...made, link }));
+      postMail?.(mailOf(made, link));
       return {
         ...showInvitation(made.invitation),
         ...{ link, isMailed: postMail !== null },
@@ -68,7 +67,7 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
     },
     async deleteInvitation(call) {
       const id = idOf(call, "invitation_id", "The project has no invitation with that id.");
-      await invitations.delete(projectOf(call), id, { caller: callerOf(call), by: call.by });
+      await invitations.delete(projectOf(call), id, askingOf(call));
       return { message: "The invitation was withdrawn; its link no longer works." };
     },
     async getInvitation(call) {
@@ -93,19 +92,9 @@ function memberOf(call: ApiCall): { readonly projectId: ProjectId; readonly pers
   return { projectId: projectOf(call), personId: idOf(call, "person_id", "The project has no member with that id.") };
 }
 
-function tooMany(used: number, seconds: number): string {
-  return `${used} people were invited within a minute, which is the limit; try again in ${seconds} s.`;
-}
+const tooMany = perMinute((used) => `${used} people were invited`);
 
-function mailOf({
-  invitation,
-  projectName,
-  link,
-}: {
-  invitation: Invitation;
-  projectName: string;
-  link: string;
-}): Mail {
+function mailOf({ invitation, projectName }: CreatedInvitation, link: string): Mail {
   const { email, role, invitedBy, expiresAt } = invitation;
   return {
     to: email,

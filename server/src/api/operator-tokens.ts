@@ -3,9 +3,9 @@ import type { z } from "zod";
 import type { Sent } from "@slipway/contract/route.ts";
 import type { operatorToken, signingKey } from "@slipway/contract/token-fields.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
-import type { TokenAccountRef, IssuedAccount } from "#accounts/token-use-cases.ts";
-import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
-import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+import type { IssuedAccount } from "#accounts/token-use-cases.ts";
+import { pathPart, bodyOf, type Handlers } from "./call.ts";
+import { accountRefOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
 const kind = "operator" as const;
@@ -22,10 +22,10 @@ export function operatorTokenHandlers({ tokenUseCases: useCases, keyUseCases: ke
       return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));
     },
     async rotateOperatorToken(call) {
-      return showIssued(await useCases.rotate(accountRefOf(call), rotationOf(call), askingOf(call)));
+      return showIssued(await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)));
     },
     async deleteOperatorToken(call) {
-      return showAccount(await useCases.revoke(accountRefOf(call), call.by));
+      return showAccount(await useCases.revoke(accountRefOf(call, kind), call.by));
     },
     async listSigningKeys() {
       return (await keys.list()).map(showKey);
@@ -38,10 +38,6 @@ export function operatorTokenHandlers({ tokenUseCases: useCases, keyUseCases: ke
       return showKey(await keys.withdraw(id, call.query["force"] === true, call.by));
     },
   } satisfies Handlers;
-}
-
-function accountRefOf(call: ApiCall): TokenAccountRef {
-  return { kind, projectId: null, accountId: accountOf(call, "token_id") };
 }
 
 function showIssued({ account, token }: IssuedAccount): z.infer<typeof operatorToken> & { token: string } {

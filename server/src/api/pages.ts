@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
 import { DashboardFiles, typeOf, type DashboardFile } from "./dashboard-files.ts";
+import { escaped } from "./html-text.ts";
 import { addOtherMethods } from "./router.ts";
 
 /** Only scripts and styles from here, none inline; the page may call only this API. */
@@ -83,8 +84,4 @@ function standIn(problem: string | null): string {
       ? "<p>The dashboard is not built yet. That begins with the platform and takes about a minute after the first start; <code>npm run dashboard</code> in the platform's folder does it by hand. This page reloads itself.</p>"
       : `<p>The dashboard could not be built. Mend the cause, then run <code>npm run dashboard</code> in the platform's folder; this page reloads itself.</p><pre>${escaped(problem)}</pre>`;
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>Slipway</title></head><body><h1>Slipway</h1>${text}<p>All that it shows is also in the API: <a href="/docs">its reference</a></p></body></html>`;
-}
-
-function escaped(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

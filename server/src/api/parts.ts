@@ -23,12 +23,10 @@ import type { RateLimit } from "#lib/rate-limit.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
-import type { InvitationUseCases } from "#people/invitation-use-cases.ts";
 import type { ReplicaUses } from "#scheduler/replica-use.ts";
 import type { UseHistory } from "#scheduler/use-history.ts";
-import type { Mail } from "#people/mailer.ts";
-import type { MemberUseCases } from "#people/member-use-cases.ts";
 import type { People } from "#people/people.ts";
+import type { OpenedMembership } from "#people/open.ts";
 import type { GitHooks } from "#pushes/git-hooks.ts";
 import type { FileRuns } from "#runs/file-runs.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
@@ -65,12 +63,7 @@ export type ApiParts = {
   readonly auditLog: AuditLog;
   readonly auditExport: Pick<AuditExport, "begin">;
   readonly auditForwarding: ForwardingUseCases;
-  readonly membership: {
-    readonly members: MemberUseCases;
-    readonly invitations: InvitationUseCases;
-    /** Sends in the background; null: mail is not configured. */
-    readonly postMail: ((mail: Mail) => void) | null;
-  };
+  readonly membership: Omit<OpenedMembership, "mailOwners">;
   readonly people: People;
   /** Evaluated for each answer, because the port is known only once the platform listens. */
   readonly urls: () => Urls;

@@ -17,17 +17,13 @@ export function secretHandlers({ secrets }: HandlerParts) {
   return {
     getProjectSecrets: (call) => read(call, ofProject(call)),
     setProjectSecrets: (call) => replace(call, ofProject(call)),
-    getAppSecrets: (call) => read(call, ofApp(call)),
-    setAppSecrets: (call) => replace(call, ofApp(call)),
+    getAppSecrets: (call) => read(call, refOf(call)),
+    setAppSecrets: (call) => replace(call, refOf(call)),
   } satisfies Handlers;
 }
 
 function ofProject(call: ApiCall): SecretScope {
   return { projectId: projectOf(call), appId: null };
-}
-
-function ofApp(call: ApiCall): SecretScope {
-  return refOf(call);
 }
 
 /** The only code that reveals secrets: to a caller who may read them. */

@@ -7,7 +7,7 @@ import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import { RateLimit } from "#lib/rate-limit.ts";
+import { perMinute, RateLimit } from "#lib/rate-limit.ts";
 import { apiKeyHandlers } from "./api-keys.ts";
 import { appHandlers } from "./apps.ts";
 import { auditExportHandlers } from "./audit-export.ts";
@@ -154,13 +154,8 @@ function readJsonBodies(api: FastifyInstance): void {
   });
 }
 
-function tooManyDeployments(used: number, seconds: number): string {
-  return `The project has started ${used} deployments within a minute, which is the limit; try again in ${seconds} s.`;
-}
-
-function tooManyRequests(used: number, seconds: number): string {
-  return `This token has sent ${used} requests within a minute, which is the limit; try again in ${seconds} s.`;
-}
+const tooManyDeployments = perMinute((used) => `The project has started ${used} deployments`);
+const tooManyRequests = perMinute((used) => `This token has sent ${used} requests`);
 
 const fieldsMax = 100;
 

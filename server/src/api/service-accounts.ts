@@ -4,10 +4,10 @@ import type { issuedServiceAccount, serviceAccount } from "@slipway/contract/tok
 import type { Permission, Role } from "@slipway/contract/words.ts";
 import type { AccountView } from "#accounts/account-view.ts";
 import type { Rights } from "#accounts/rights.ts";
-import type { TokenAccountRef, IssuedAccount } from "#accounts/token-use-cases.ts";
+import type { IssuedAccount } from "#accounts/token-use-cases.ts";
 import { Fault } from "#lib/fault.ts";
-import { projectOf, bodyOf, type ApiCall, type Handlers } from "./call.ts";
-import { accountOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
+import { projectOf, bodyOf, type Handlers } from "./call.ts";
+import { accountRefOf, askingOf, endOf, rotationOf, showAccount } from "./token-answers.ts";
 import type { HandlerParts } from "./parts.ts";
 
 const kind = "service_account" as const;
@@ -36,19 +36,15 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
         throw new Fault("invalid", "The body contains no changes; send name, role or permissions.");
       }
       const change = { ...(typeof name === "string" ? { name } : {}), ...(rights === null ? {} : { rights }) };
-      return show(await useCases.update(accountRefOf(call), change, askingOf(call)));
+      return show(await useCases.update(accountRefOf(call, kind), change, askingOf(call)));
     },
     async rotateServiceAccount(call) {
-      return showIssued(await useCases.rotate(accountRefOf(call), rotationOf(call), askingOf(call)));
+      return showIssued(await useCases.rotate(accountRefOf(call, kind), rotationOf(call), askingOf(call)));
     },
     async deleteServiceAccount(call) {
-      return show(await useCases.revoke(accountRefOf(call), call.by));
+      return show(await useCases.revoke(accountRefOf(call, kind), call.by));
     },
   } satisfies Handlers;
-}
-
-function accountRefOf(call: ApiCall): TokenAccountRef {
-  return { kind, projectId: projectOf(call), accountId: accountOf(call, "service_account_id") };
 }
 
 /** Null: neither is given. Throws `Fault("invalid")` if both are. The contract has validated the values. */

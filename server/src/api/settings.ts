@@ -31,19 +31,17 @@ export function settingsHandlers({ settingsChanges, urls, limit }: HandlerParts)
   } satisfies Handlers;
 }
 
+type Answer = z.infer<typeof answers.appDetail>["settings"];
+
 /** By name, with origin. */
-export function showSettings({
-  settings,
-  origins,
-  pending,
-}: ShownSettings): z.infer<typeof answers.appDetail>["settings"] {
+export function showSettings({ settings, origins, pending }: ShownSettings): Answer {
   const { dependencies, ...values } = settings;
   const known = new Map<string, unknown>(Object.entries(values));
   for (const kind of ["pip", "apt", "conda"] as const) {
     known.set(`dependencies.${kind}`, dependencies.paths[kind] ?? dependencies[kind]);
   }
   const waiting = new Map<string, unknown>(Object.entries(pending));
-  const shown: ReturnType<typeof showSettings> = {};
+  const shown: Answer = {};
   for (const [name, origin] of Object.entries(origins)) {
     shown[name] = { value: known.get(name), origin, ...(waiting.has(name) ? { pending: waiting.get(name) } : {}) };
   }

@@ -18,23 +18,12 @@ export function centsOf(micros: bigint): number {
   return microsOf(cents);
 }
 
-/** Cents of usage, of discounts, of corrections and of the resulting debt. */
-export type SumInCents = {
-  readonly usage: number;
-  readonly discounts: number;
-  readonly corrections: number;
-  readonly total: number;
-};
-
 /**
- * In cents that add up: usage, the rest after coupons and the total after corrections are rounded; discounts and
- * corrections are the differences. So a discount is never negative or larger than its base.
+ * Cents of usage, of discounts, of corrections and of the resulting debt, which add up: usage, the rest after coupons and
+ * the total after corrections are rounded; discounts and corrections are the differences. So a discount is never negative
+ * or larger than its base.
  */
-export function sumInCents(sum: {
-  readonly usage: bigint;
-  readonly discounts: bigint;
-  readonly corrections: bigint;
-}): SumInCents {
+export function sumInCents(sum: Readonly<Record<"usage" | "discounts" | "corrections", bigint>>) {
   const usage = centsOf(sum.usage);
   const discounted = centsOf(sum.usage - sum.discounts);
   const total = centsOf(sum.usage - sum.discounts + sum.corrections);

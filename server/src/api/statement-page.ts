@@ -1,6 +1,7 @@
 // A statement as a page to read and print: no script, and its policy allows only its own style.
 import { createHash } from "node:crypto";
 import type { Statement } from "#billing/statements/statement-queries.ts";
+import { escaped } from "./html-text.ts";
 import { decimalOf, secondsOf } from "./show-money.ts";
 
 const style = `
@@ -106,16 +107,4 @@ function table({ caption, head, rows, texts, sum }: Table): string {
   const foot = sum === null ? "" : `<tfoot>${row([...head.slice(1).map(() => ""), sum], "td")}</tfoot>`;
   const body = rows.map((cells) => row(cells, "td")).join("");
   return `<table><caption>${escaped(caption)}</caption><thead>${row(head, "th")}</thead><tbody>${body}</tbody>${foot}</table>`;
-}
-
-const entities: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
-function escaped(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => entities[character] ?? "");
 }

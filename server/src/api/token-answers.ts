@@ -2,16 +2,20 @@
 import type { z } from "zod";
 import { rotationFields, type serviceAccount } from "@slipway/contract/token-fields.ts";
 import type { AccountView, LastUse } from "#accounts/account-view.ts";
-import type { Asking, Rotation } from "#accounts/token-use-cases.ts";
+import type { TokenKind } from "#accounts/caller.ts";
+import type { Asking, Rotation, TokenAccountRef } from "#accounts/token-use-cases.ts";
 import type { TokenId } from "#lib/ids.ts";
-import { callerOf, idOf, readBody, readTime, type ApiCall } from "./call.ts";
+import { callerOf, idOf, projectOf, readBody, readTime, type ApiCall } from "./call.ts";
 
 /** The fields that all kinds share. */
 export type ShownAccount = Omit<z.infer<typeof serviceAccount>, "role" | "permissions">;
 
-/** The account id in the path. Throws `Fault("not_found")` for an invalid one. */
-export function accountOf(call: ApiCall, part: string): TokenId {
-  return idOf(call, part, "There is none with that id.") as TokenId;
+const pathParts = { inference: "api_key_id", service_account: "service_account_id", operator: "token_id" } as const;
+
+/** The account in the path. Throws `Fault("not_found")` for an invalid id. */
+export function accountRefOf(call: ApiCall, kind: TokenKind): TokenAccountRef {
+  const accountId = idOf(call, pathParts[kind], "There is none with that id.") as TokenId;
+  return { kind, projectId: kind === "operator" ? null : projectOf(call), accountId };
 }
 
 /** The requester, whose rights bound those that they can grant. */

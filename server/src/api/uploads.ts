@@ -1,12 +1,11 @@
 // Deployments by upload, and the address that takes their files.
 import type { z } from "zod";
 import type { startedUpload, uploadState } from "@slipway/contract/upload-routes.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { UploadProgress } from "#deploy/uploads.ts";
 import { requirePermission } from "./access.ts";
 import { showCreated } from "./apps.ts";
-import { buildOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
+import { buildOf, partOf, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { sendBytes } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
 import { projectGate } from "./project-gate.ts";
@@ -40,14 +39,14 @@ export function uploadHandlers(parts: HandlerParts) {
     async putUpload(call) {
       const { "content-range": range = null, "content-length": length } = call.request.headers;
       const arriving = { range, length: length === undefined ? null : Number(length), body: streamOf(call) };
-      return showProgress(await uploads.receive(keyOf(call), arriving));
+      return showProgress(await uploads.receive(partOf(call, "upload_key"), arriving));
     },
     async downloadBuild(call) {
       const entry = { key: projectOf(call), deadline: { waitMs, clock: parts.clock } };
       return await gate.run(() => download(call, parts), entry);
     },
     async getUpload(call) {
-      return showProgress(await uploads.progress(keyOf(call)));
+      return showProgress(await uploads.progress(partOf(call, "upload_key")));
     },
   } satisfies Handlers;
 }
@@ -65,10 +64,6 @@ async function download(call: ApiCall, parts: HandlerParts): Promise<undefined> 
     await file.close();
   }
   return undefined;
-}
-
-function keyOf({ request }: ApiCall): string {
-  return must(pathPart(request, "upload_key"), "the route names an upload");
 }
 
 function showProgress(progress: UploadProgress): z.infer<typeof uploadState> {

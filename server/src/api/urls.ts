@@ -1,5 +1,5 @@
 // The URLs that answers of the API contain.
-import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import { type AppKey, type BuildId, type ProjectId, shownAppId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
 /** The platform's base URLs, without a trailing slash. */
@@ -11,11 +11,11 @@ export type Urls = {
 };
 
 /** An app's page. */
-export function appPage(urls: Urls, { projectId, appId }: { projectId: ProjectId; appId: AppId }): string {
+export function appPage(urls: Urls, { projectId, appId }: AppKey): string {
   return `${urls.dashboardUrl}/projects/${projectId}/apps/${shownAppId(appId)}`;
 }
 
-type BuildRef = { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId };
+type BuildRef = AppKey & { readonly buildId: BuildId };
 
 /** A build's page. */
 export function buildPage(urls: Urls, place: BuildRef): string {

@@ -1,11 +1,10 @@
 // Volumes: their files, uploads in parts, and the addresses that take parts and give files without a token.
 import type { z } from "zod";
 import type { begunVolumeUpload, fileList, storedPart, volumeList } from "@slipway/contract/volume-routes.ts";
-import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { volumeId, type DownloadedFile, type VolumeState } from "#volumes/volumes.ts";
-import { bodyOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
+import { bodyOf, partOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { sendFile } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
 import { projectGate } from "./project-gate.ts";
@@ -51,7 +50,7 @@ export function volumeHandlers(parts: HandlerParts) {
       const number = /^\d{1,5}$/.test(given) ? Number(given) : 0;
       const { "content-length": length } = call.request.headers;
       const arriving = { length: length === undefined ? null : Number(length), body: streamOf(call) };
-      const etag = await volumeUploads.receivePart(keyOf(call, "upload_key"), number, arriving);
+      const etag = await volumeUploads.receivePart(partOf(call, "upload_key"), number, arriving);
       void call.reply.header("etag", etag);
       return { part_number: number, etag } satisfies z.infer<typeof storedPart>;
     },
@@ -69,7 +68,7 @@ export function volumeHandlers(parts: HandlerParts) {
       return { url: downloadUrl(urls(), key) };
     },
     async getVolumeFile(call) {
-      const found = await volumes.findDownload(keyOf(call, "download_key"));
+      const found = await volumes.findDownload(partOf(call, "download_key"));
       // Those that wait have no file open: each project may have many.
       const entry = { key: found.projectId, deadline: { waitMs, clock } };
       return await gate.run(() => download(call, found, parts), entry);
@@ -107,8 +106,4 @@ function filePathOf({ query }: ApiCall): string {
   const given = query["file_path"];
   if (given !== null) return String(given);
   throw new Fault("invalid", "file_path is missing; it must be a path within the volume.");
-}
-
-function keyOf({ request }: ApiCall, name: string): string {
-  return must(pathPart(request, name), "the route names a key");
 }

@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { AppId, AppKey } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
@@ -13,7 +13,7 @@ import { lockAppForChange, type AppRow } from "./app-store.ts";
 import { pauseRollOut } from "./roll-out-store.ts";
 
 /** Identifies an app, and who changes it. */
-export type AppChange = { readonly projectId: ProjectId; readonly appId: AppId; readonly by: By };
+export type AppChange = AppKey & { readonly by: By };
 
 /** Use cases. They throw `Fault("not_found" | "conflict")`. */
 export class AppLifecycle {

@@ -1,7 +1,7 @@
 // Queries on apps and, read-only, on their builds and replicas.
 import { sql, type Insertable, type Selectable } from "kysely";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type BuildId, type ProjectId, type ReleaseId } from "#lib/ids.ts";
+import { type AppId, type AppKey, type BuildId, type ProjectId, type ReleaseId, shownAppId } from "#lib/ids.ts";
 import { insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 
@@ -39,7 +39,7 @@ export async function lockApp(tx: Tx, appId: AppId): Promise<AppRow | undefined>
  */
 export async function readLiveRelease(
   db: Db,
-  { projectId, appId }: { readonly projectId: ProjectId; readonly appId: AppId },
+  { projectId, appId }: AppKey,
 ): Promise<{ readonly id: ReleaseId; readonly number: number; readonly rolling: number | null } | undefined> {
   const row = await db
     .selectFrom("apps")
@@ -68,10 +68,7 @@ export async function pauseAutoDeploy(tx: Tx, appId: AppId, reason: string): Pro
 /**
  * Like `lockApp`, for a change of the app. Throws `Fault("not_found")`, and `Fault("conflict")` when it was deleted just now.
  */
-export async function lockAppForChange(
-  tx: Tx,
-  { projectId, appId }: { readonly projectId: ProjectId; readonly appId: AppId },
-): Promise<AppRow> {
+export async function lockAppForChange(tx: Tx, { projectId, appId }: AppKey): Promise<AppRow> {
   const app = await lockApp(tx, appId);
   if (app?.project_id !== projectId) throw noSuchApp(appId);
   if (app.deleting_at !== null) throw new Fault("conflict", "The app was deleted just now, by another request.");
@@ -185,15 +182,7 @@ export function appsWithBuilds(db: Db) {
 }
 
 /** Builds of an app, newest first, at most `limit`; with `buildId` only that one. No locks. */
-export async function readBuilds(
-  db: Db,
-  given: {
-    readonly projectId: ProjectId;
-    readonly appId: AppId;
-    readonly buildId?: BuildId;
-    readonly limit: number;
-  },
-) {
+export async function readBuilds(db: Db, given: AppKey & { readonly buildId?: BuildId; readonly limit: number }) {
   let query = db
     .selectFrom("builds")
     .select(["id", "app_id as appId", "number", "cause", "status", "reason", "commit_sha as commit"])

@@ -1,6 +1,6 @@
 // The interface to `deploy`, which this area may not import: adding and cancelling builds. The platform connects the two.
 import type { Actor } from "#audit/record.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { AppId, AppKey, BuildId, ReleaseId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { ReleaseSettings } from "./settings.ts";
@@ -8,9 +8,7 @@ import type { ReleaseSettings } from "./settings.ts";
 type Status = Tables["builds"]["status"];
 
 /** A new build of the app as it is requested now. Without a commit and a branch: of the newest commit of its branch. */
-export type NewBuild = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+export type NewBuild = AppKey & {
   readonly cause: Tables["builds"]["cause"];
   readonly by: Actor;
   /** A full commit id. */
@@ -27,9 +25,7 @@ export type NewBuild = {
 };
 
 /** A new release of the artifact of another one, in the name of a build that builds nothing. */
-export type NewSettings = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+export type NewSettings = AppKey & {
   readonly by: Actor;
   /** The release that takes the calls. */
   readonly release: ReleaseId;
@@ -37,9 +33,7 @@ export type NewSettings = {
 };
 
 /** A build whose files are still to be uploaded. */
-export type NewUpload = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+export type NewUpload = AppKey & {
   readonly cause: "create" | "deploy";
   readonly by: Actor;
   /** The settings that count for it. */
@@ -69,4 +63,4 @@ export interface BuildReceiver {
 }
 
 /** Identifies a build by project, app and build id. */
-export type BuildRef = { readonly projectId: ProjectId; readonly appId: AppId; readonly buildId: BuildId };
+export type BuildRef = AppKey & { readonly buildId: BuildId };

@@ -1,7 +1,7 @@
 // Reads builds for the API, and handles requests to cancel or repeat one.
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type BuildId, type ProjectId } from "#lib/ids.ts";
+import { type AppId, type AppKey, type BuildId, type ProjectId, shownAppId } from "#lib/ids.ts";
 import type { Db } from "#store/database.ts";
 import { hasApp, noSuchApp, readBuilds, type BuildRow } from "./app-store.ts";
 import type { BuildReceiver, BuildRef, ReceivedBuild } from "./build-receiver.ts";
@@ -64,7 +64,7 @@ export class Builds {
    * then on. Throws `Fault("not_found" | "rate_limited")`.
    */
   async create(
-    app: { readonly projectId: ProjectId; readonly appId: AppId },
+    app: AppKey,
     { commit, branch, by }: { readonly commit?: string; readonly branch?: string; readonly by: By },
   ): Promise<ReceivedBuild> {
     return await this.#db.transaction().execute(async (tx) => {

@@ -2,11 +2,10 @@
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
-import type { Sealer } from "#lib/seal.ts";
 import type { Secret } from "#lib/secret.ts";
-import type { Db } from "#store/database.ts";
 import { dockerAuthContext } from "./app.ts";
 import { dropCredential, putCredential, readCredentials, type CredentialRow } from "./credential-store.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** A credential for fetching a repository. */
 export type GitCredential = {
@@ -27,26 +26,24 @@ const keyForm = /^-----BEGIN [A-Z ]*PRIVATE KEY-----\r?\n[\s\S]+-----END [A-Z ]*
 
 /** Git credentials of projects. */
 export class Credentials {
-  readonly #db: Db;
-  readonly #sealer: Sealer;
+  readonly #parts: Pick<Foundation, "db" | "sealer">;
 
-  constructor(options: { readonly db: Db; readonly sealer: Sealer }) {
-    this.#db = options.db;
-    this.#sealer = options.sealer;
+  constructor(parts: Pick<Foundation, "db" | "sealer">) {
+    this.#parts = parts;
   }
 
   /** All credentials of a project, by host. Records the access. */
   async list(projectId: ProjectId, by: By): Promise<CredentialView[]> {
-    const rows = await readCredentials(this.#db, { projectId, limit: credentialsMax });
-    await record(this.#db, { projectId, action: "git_credentials.read", by });
+    const rows = await readCredentials(this.#parts.db, { projectId, limit: credentialsMax });
+    await record(this.#parts.db, { projectId, action: "git_credentials.read", by });
     return rows.map(view);
   }
 
   /** One credential, without its secret. Records the access. Throws `Fault("not_found")`. */
   async get(projectId: ProjectId, host: string, by: By): Promise<CredentialView> {
-    const [row] = await readCredentials(this.#db, { projectId, host, limit: 1 });
+    const [row] = await readCredentials(this.#parts.db, { projectId, host, limit: 1 });
     if (row === undefined) throw noSuchCredential(host);
-    await record(this.#db, { projectId, action: "git_credentials.read", by, resource: resourceOf(host) });
+    await record(this.#parts.db, { projectId, action: "git_credentials.read", by, resource: resourceOf(host) });
     return view(row);
   }
 
@@ -68,9 +65,9 @@ export class Credentials {
     if (kind === "token" && !/^[\x21-\x7e]+$/.test(secret.reveal())) {
       throw new Fault("invalid", "secret is not shown here, but must be one line without spaces for kind token.");
     }
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       const [before] = await readCredentials(tx, { projectId, host, limit: 1 });
-      const secret_sealed = this.#sealer.seal(secret.reveal(), credentialContext(projectId, host));
+      const secret_sealed = this.#parts.sealer.seal(secret.reveal(), credentialContext(projectId, host));
       await putCredential(tx, { project_id: projectId, host, kind, username, secret_sealed });
       const old = before === undefined ? undefined : { kind: before.kind, username: before.username };
       const changes = {
@@ -84,7 +81,7 @@ export class Credentials {
 
   /** Removes the credential of a host. Throws `Fault("not_found")`. */
   async remove(projectId: ProjectId, host: string, by: By): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       if (!(await dropCredential(tx, projectId, host))) throw noSuchCredential(host);
       await record(tx, { projectId, action: "git_credentials.delete", by, resource: resourceOf(host) });
     });
@@ -92,20 +89,20 @@ export class Credentials {
 
   /** Credentials for pulling an app's base image, in Docker's own format; null when none are set. */
   async forRegistry(appId: AppId): Promise<Secret | null> {
-    const row = await this.#db
+    const row = await this.#parts.db
       .selectFrom("apps")
       .select("docker_auth_sealed")
       .where("id", "=", appId)
       .executeTakeFirst();
     const sealed = row?.docker_auth_sealed ?? null;
-    return sealed === null ? null : this.#sealer.open(sealed, dockerAuthContext(appId));
+    return sealed === null ? null : this.#parts.sealer.open(sealed, dockerAuthContext(appId));
   }
 
   /** The credential for a host; null when the project has none. Used by builds, so the access is not recorded. */
   async forFetch(projectId: ProjectId, host: string): Promise<GitCredential | null> {
-    const [row] = await readCredentials(this.#db, { projectId, host: host.toLowerCase(), limit: 1 });
+    const [row] = await readCredentials(this.#parts.db, { projectId, host: host.toLowerCase(), limit: 1 });
     if (row === undefined) return null;
-    const secret = this.#sealer.open(row.secret_sealed, credentialContext(projectId, row.host));
+    const secret = this.#parts.sealer.open(row.secret_sealed, credentialContext(projectId, row.host));
     return { kind: row.kind, username: row.username, secret };
   }
 }

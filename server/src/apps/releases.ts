@@ -3,7 +3,7 @@ import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
+import { type AppId, type AppKey, shownAppId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -22,8 +22,6 @@ import {
 import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
 import { requestedSource } from "./settings.ts";
 import { releaseSettings } from "./stored-settings.ts";
-
-type AppRef = { readonly projectId: ProjectId; readonly appId: AppId };
 
 const tokens = new PageTokens<{ readonly number: number }>({
   list: "releases",
@@ -53,7 +51,7 @@ export class Releases {
 
   /** A page, newest first. Throws `Fault("not_found")`, or `Fault("invalid")` for a token of a different list. */
   async page(
-    { projectId, appId }: AppRef,
+    { projectId, appId }: AppKey,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
   ): Promise<Page<ReleaseRow>> {
     if (!(await store.hasApp(this.#db, projectId, appId))) throw store.noSuchApp(appId);
@@ -63,7 +61,7 @@ export class Releases {
   }
 
   /** One release. Throws `Fault("not_found" | "not_usable")`. */
-  async get({ projectId, appId }: AppRef, number: number): Promise<ReleaseRow & { readonly settings: AppSettings }> {
+  async get({ projectId, appId }: AppKey, number: number): Promise<ReleaseRow & { readonly settings: AppSettings }> {
     if (!(await store.hasApp(this.#db, projectId, appId))) throw store.noSuchApp(appId);
     const row = await readRelease(this.#db, appId, number);
     if (row === undefined) throw noSuchRelease(appId, number);
@@ -76,7 +74,7 @@ export class Releases {
    * another change of the live release came first.
    */
   async rollBack(
-    app: AppRef,
+    app: AppKey,
     { number, by }: { readonly number: number | null; readonly by: By },
   ): Promise<ReleaseRow> {
     const seen = await store.readLiveRelease(this.#db, app);
@@ -110,7 +108,7 @@ export class Releases {
     });
   }
 
-  async #earlierThan({ appId }: AppRef, number: number | undefined): Promise<number | null> {
+  async #earlierThan({ appId }: AppKey, number: number | undefined): Promise<number | null> {
     if (number === undefined) return null;
     return await this.#db
       .transaction()
@@ -124,7 +122,7 @@ export class Releases {
   }
 
   /** Lets pushes be deployed again. Throws `Fault("not_found")`, or `Fault("conflict")` when they are not paused. */
-  async resumeDeploys(app: AppRef, by: By): Promise<void> {
+  async resumeDeploys(app: AppKey, by: By): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       const row = await store.lockAppForChange(tx, app);
       if (!(await store.resumeAutoDeploy(tx, app.appId))) {

@@ -1,16 +1,14 @@
 // Roll-outs for the API: read, pause, resume, finish at once, take back.
 import type { AuditAction } from "@slipway/contract/words.ts";
 import type { By } from "#audit/record.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { type AppKey, shownAppId } from "#lib/ids.ts";
+import type { Tx } from "#store/database.ts";
 import { recordOfApp } from "./app-audit.ts";
 import { noSuchApp } from "./app-store.ts";
 import { makeLive } from "./release-store.ts";
 import * as store from "./roll-out-store.ts";
-
-type AppRef = { readonly appId: AppId; readonly projectId: ProjectId };
+import type { Foundation } from "#store/foundation.ts";
 
 /** What a person can do with a roll-out. */
 export type RollOutOrder = "pause" | "resume" | "finish" | "cancel";
@@ -19,30 +17,28 @@ const takenBack = "Its roll-out was taken back.";
 
 /** Roll-outs of apps. */
 export class RollOuts {
-  readonly #db: Db;
-  readonly #clock: Clock;
+  readonly #parts: Pick<Foundation, "db" | "clock">;
 
-  constructor(options: { readonly db: Db; readonly clock: Clock }) {
-    this.#db = options.db;
-    this.#clock = options.clock;
+  constructor(parts: Pick<Foundation, "db" | "clock">) {
+    this.#parts = parts;
   }
 
   /** The latest roll-out of an app. Throws `Fault("not_found")` when there was none. */
-  async get(ref: AppRef): Promise<store.RollOutRow> {
-    const row = await store.readRollOut(this.#db, ref);
+  async get(ref: AppKey): Promise<store.RollOutRow> {
+    const row = await store.readRollOut(this.#parts.db, ref);
     if (row !== undefined) return row;
     const message = `The app ${shownAppId(ref.appId)} has had no roll-out, or does not exist. Its first release and those deployed while rollOutDurationSeconds is 0 go live at once.`;
     throw new Fault("not_found", message);
   }
 
   /** Carries out an order. Throws `Fault("not_found" | "conflict")`: another change came first, or there is nothing to do. */
-  async order(ref: AppRef, order: RollOutOrder, by: By): Promise<store.RollOutRow> {
-    await this.#db.transaction().execute(async (tx) => {
+  async order(ref: AppKey, order: RollOutOrder, by: By): Promise<store.RollOutRow> {
+    await this.#parts.db.transaction().execute(async (tx) => {
       const rollOut = await store.lockRollOut(tx, ref);
       if (rollOut === undefined) throw noSuchApp(ref.appId);
       if (rollOut === null)
         throw new Fault("conflict", `No roll-out of the app ${shownAppId(ref.appId)} is under way.`);
-      await carryOut(tx, rollOut, order, this.#clock.now());
+      await carryOut(tx, rollOut, order, this.#parts.clock.now());
       await recordRollOut(tx, rollOut, { action: actions[order], by });
     });
     return await this.get(ref);

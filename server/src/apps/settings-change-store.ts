@@ -1,6 +1,6 @@
 // Queries of changes of an app's settings.
 import { sql } from "kysely";
-import type { AppId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { AppId, AppKey, ReleaseId } from "#lib/ids.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import type { ChangeInput } from "./settings-change.ts";
@@ -29,10 +29,7 @@ export async function readNewestServed(db: Db, appId: AppId): Promise<ReleaseId 
 }
 
 /** Undefined when the project has no such app, or it is being deleted. No locks. */
-export async function readChangeable(
-  db: Db,
-  { projectId, appId }: { readonly projectId: ProjectId; readonly appId: AppId },
-): Promise<ChangeableApp | undefined> {
+export async function readChangeable(db: Db, { projectId, appId }: AppKey): Promise<ChangeableApp | undefined> {
   const row = await db
     .selectFrom("apps")
     .leftJoin("releases", (join) => join.on("releases.id", "=", newestServed))

@@ -4,7 +4,7 @@ import type { FieldName } from "@slipway/contract/app-fields.ts";
 import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
+import type { AppId, AppKey, BuildId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
@@ -29,9 +29,7 @@ export type ChangedApp = {
   readonly build: { readonly buildId: BuildId; readonly number: number; readonly releaseNumber: number | null } | null;
 };
 
-type Wish = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+type Wish = AppKey & {
   readonly body: unknown;
   readonly isDryRun: boolean;
   readonly by: By;

@@ -18,7 +18,7 @@ export type LedgerEntry = {
 /** Two entries that move an amount, which may be negative, from one account to another. */
 export function move(
   amount: Money,
-  given: { from: Account; to: Account; applicationId: string; couponCode: string },
+  given: { from: Account; to: Account } & Pick<LedgerEntry, "applicationId" | "couponCode">,
 ): LedgerEntry[] {
   const { from, to, applicationId, couponCode } = given;
   const credit = negative(amount);

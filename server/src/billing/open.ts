@@ -76,9 +76,7 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
     if (changed > 0) log.info({ changed }, "gave projects the monthly credit of their plans");
   };
   const timing = { intervalMs: creditsEveryMs, waitsForClock: true };
-  const credits = new Loop({ name: "credits of plans", ...timing, turn, clock, log });
-  credits.start();
-  lifecycle.onClose("credits of plans", () => credits.stop());
+  new Loop({ name: "credits of plans", ...timing, turn, clock, log }).startWithin(lifecycle);
   const useCases = new PlanUseCases({ db, plans, clock });
   const days = { audit: settings.auditRetentionDays, logs: settings.logRetentionDays };
   const stopOf = (projectId: ProjectId, appId: AppId): string | undefined => {
@@ -128,8 +126,7 @@ export function openBilling(settings: BillingSettings, parts: BillingParts) {
     ...{ db, clock, log, intervalMs, onPosted, onStep, prices },
     postingDelayMs: (turnsOfPosting - 1) * intervalMs,
   });
-  meter.loop.start();
-  lifecycle.onClose("metering", () => meter.loop.stop());
+  meter.loop.startWithin(lifecycle);
   return {
     budgets,
     coupons: new CouponUseCases({ db, clock, plans }),
@@ -150,9 +147,8 @@ function openBudgets(parts: BillingParts) {
     client.close();
     await notices.stop();
   });
-  lifecycle.onClose("budgets", () => watch.loop.stop());
   notices.start();
-  watch.loop.start();
+  watch.loop.startWithin(lifecycle);
   return {
     budgets: new BudgetUseCases({ ...common, checkUrl: (url) => guard.checkUrl(url), onStep }),
     onPosted: (projectId: ProjectId): void => watch.posted(projectId),

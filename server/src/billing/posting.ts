@@ -1,12 +1,12 @@
 // Posts usage to the ledger: writes what has changed since the last posting, of usage and of discounts, in the caller's
 // transaction. Idempotent: only differences are posted.
 import type { ProjectId } from "#lib/ids.ts";
-import { minus, nothing, smaller, type Currency, type Money } from "#lib/money.ts";
+import { nothing, smaller, type Currency, type Money } from "#lib/money.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { readApplied, type AppliedRow } from "./coupons/applied-store.ts";
 import { readAccountCurrency } from "./coupons/coupon-store.ts";
 import { drawEntries } from "./coupons/draw.ts";
-import type { LedgerEntry } from "./entry.ts";
+import { move, type LedgerEntry } from "./entry.ts";
 import { post, type Posting } from "./ledger.ts";
 import { periodOf, type Period } from "./period.ts";
 import * as store from "./posting-store.ts";
@@ -94,11 +94,7 @@ function basesOf(usage: readonly UsageItem[]): Map<Period, bigint> {
 
 /** Usage creates a debt. */
 function chargeEntries(amount: Money): LedgerEntry[] {
-  const none = { applicationId: null, couponCode: null };
-  return [
-    { account: "receivable", ...none, amount },
-    { account: "revenue", ...none, amount: minus(nothing(amount.currency), amount) },
-  ];
+  return move(amount, { from: "revenue", to: "receivable", applicationId: null, couponCode: null });
 }
 
 /** By month, refunds first: no credit goes below zero in between. */

@@ -2,12 +2,10 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { BuildRef } from "#apps/build-receiver.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
-import type { Capabilities, Driver } from "#drivers/driver.ts";
 import { areVersionsExact } from "#drivers/exact-versions.ts";
-import type { Pool } from "#drivers/pools/pool.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
-import { checkCapabilities } from "./capability-check.ts";
+import { checkCapabilities, type WantedOfDriver } from "./capability-check.ts";
 import type { Checked } from "./checked.ts";
 import {
   aptPackages,
@@ -26,20 +24,12 @@ export type PlannedBuild = {
   readonly warnings: readonly string[];
 };
 
-export type PlanInput = {
-  readonly buildId: BuildId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly settings: AppSettings;
-  /** False when the app did not ask for a Python version and gets the default. */
-  readonly isPythonVersionGiven: boolean;
-  /** The app has credentials for registries. */
-  readonly hasDockerAuth: boolean;
-  readonly capabilities: Capabilities;
-  readonly pools: readonly Pool[];
-  readonly driver: Driver["name"];
-  readonly readText: ReadText;
-};
+export type PlanInput = BuildRef &
+  WantedOfDriver & {
+    /** False when the app did not ask for a Python version and gets the default. */
+    readonly isPythonVersionGiven: boolean;
+    readonly readText: ReadText;
+  };
 
 const usualRequirementsFile = "requirements.txt";
 

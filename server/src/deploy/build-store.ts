@@ -144,12 +144,8 @@ export async function recordProgress(
   return updated !== undefined;
 }
 
-function columnsOf({
-  commit,
-  message,
-  author,
-  branch,
-}: Pick<FetchedSource, "commit" | "message" | "author" | "branch">) {
+function columnsOf(source: Pick<FetchedSource, "commit" | "message" | "author" | "branch">) {
+  const { commit, message, author, branch } = source;
   const found = { commit_sha: commit, commit_message: message, commit_author: author };
   return branch === null ? found : { ...found, branch };
 }

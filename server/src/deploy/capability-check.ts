@@ -2,6 +2,7 @@
 // instead. Pure.
 import { changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { BuildPlan } from "#drivers/builder.ts";
 import { whyNoRuntime } from "#drivers/container-runtimes.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 import { egressRefusal } from "#drivers/egress.ts";
@@ -18,16 +19,20 @@ export type CapabilityFindings = {
 const defaultBaseImage = "debian:bookworm-slim";
 const does = "the docker driver does (SLIPWAY_DRIVER=docker)";
 
-/** Compares the app's settings with the driver's capabilities. */
-export function checkCapabilities(given: {
+/** What an app wants, and what the driver here can do. */
+export type WantedOfDriver = {
   readonly settings: AppSettings;
-  readonly aptPackages: readonly string[];
-  readonly condaPackages: readonly string[];
+  /** The app has credentials for registries. */
   readonly hasDockerAuth: boolean;
   readonly capabilities: Capabilities;
   readonly pools: readonly Pool[];
   readonly driver: Driver["name"];
-}): CapabilityFindings {
+};
+
+/** Compares the app's settings with the driver's capabilities. */
+export function checkCapabilities(
+  given: WantedOfDriver & Pick<BuildPlan, "aptPackages" | "condaPackages">,
+): CapabilityFindings {
   const { settings, capabilities, pools, driver, aptPackages, condaPackages } = given;
   const warnings = sharedWarnings(pools, settings);
   const missing =

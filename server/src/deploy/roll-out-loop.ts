@@ -34,9 +34,7 @@ export function startRollOuts(parts: RollOutLoopParts & { readonly lifecycle: Li
   const { clock, log, lifecycle } = parts;
   const watched = new Map<AppId, Watched>();
   const turn = (): Promise<void> => lookAtAll(parts, watched);
-  const loop = new Loop({ name: "roll-outs", intervalMs, turn, clock, log });
-  loop.start();
-  lifecycle.onClose("roll-outs", () => loop.stop());
+  new Loop({ name: "roll-outs", intervalMs, turn, clock, log }).startWithin(lifecycle);
 }
 
 async function lookAtAll(parts: RollOutLoopParts, watched: Map<AppId, Watched>): Promise<void> {

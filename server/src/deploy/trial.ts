@@ -4,13 +4,11 @@ import { buildAgain, changeField } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { Artifact, ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId } from "#lib/ids.ts";
+import type { AppKey, BuildId, ReleaseId } from "#lib/ids.ts";
 
 /** A release that may take traffic after a successful trial. */
-export type CandidateRelease = {
+export type CandidateRelease = AppKey & {
   readonly releaseId: ReleaseId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
   readonly buildId: BuildId;
   readonly settings: AppSettings;
   readonly artifact: Artifact;

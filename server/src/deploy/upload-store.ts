@@ -2,18 +2,16 @@
 import { sql } from "kysely";
 import type { BuildState } from "@slipway/contract/words.ts";
 import type { BuildRef } from "#apps/build-receiver.ts";
-import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import type { AppId, AppKey, BuildId, ProjectId } from "#lib/ids.ts";
+import { readRow, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** How long the address of an upload takes files. */
 export const uploadHours = 3;
 
 /** An upload, and the build that was requested with it. */
-export type UploadRow = {
+export type UploadRow = AppKey & {
   readonly id: string;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
   readonly sizeBytes: number | null;
   /** Its time is over and it is not complete. */
   readonly isExpired: boolean;
@@ -23,14 +21,13 @@ export type UploadRow = {
 
 /** Undefined when no address has the key. No locks. */
 export async function findUpload(db: Db, keyHash: Buffer): Promise<UploadRow | undefined> {
-  const { rows } = await sql<UploadRow>`
+  return await readRow<UploadRow>(db)`
     select upload.id, upload.project_id as "projectId", upload.app_id as "appId", upload.size_bytes as "sizeBytes",
            upload.completed_at is null
              and upload.created_at < clock_timestamp() - make_interval(hours => ${uploadHours}) as "isExpired",
            build.id as "buildId", build.status as "buildStatus"
       from uploads upload join builds build on build.upload_id = upload.id
-     where upload.key_hash = ${keyHash} order by build.number limit 1`.execute(db);
-  return rows[0];
+     where upload.key_hash = ${keyHash} order by build.number limit 1`;
 }
 
 /** The upload of a build; undefined when the app has no such build. No locks. */

@@ -1,7 +1,7 @@
 // The contract between the platform and what runs replicas (processes, containers, pods). A driver has no database and makes no
 // decisions: it starts, stops, lists, measures and reports. Each driver passes `test/support/driver-conformance.ts`.
 import type { LogLevel } from "@slipway/contract/app-choices.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, AppKey, BuildId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { ContainerRuntime, ContainerRuntimes } from "./container-runtimes.ts";
 import type { Egress } from "./egress.ts";
@@ -28,37 +28,36 @@ export type Artifact = { readonly kind: string; readonly [key: string]: string |
 export type Resources = Pick<PoolRequest, "compute" | "gpuCount" | "cpuCores" | "memoryGb">;
 
 /** What to run. `environment` includes the app's secrets and must not reach a log or an error. */
-export type ReplicaSpec = Resources & {
-  readonly replicaId: ReplicaId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly appName: string;
-  readonly buildId: BuildId;
-  readonly releaseId: ReleaseId;
-  readonly artifact: Artifact;
-  readonly runtime: "cortex" | "custom";
-  readonly containerRuntime: ContainerRuntime;
-  /** Arguments of the start command; empty for cortex. */
-  readonly entrypoint: readonly string[];
-  /** The port from the settings; a driver without separate networks may choose another one. */
-  readonly port: number;
-  readonly environment: Readonly<Record<string, string | Secret>>;
-  /** `interruptible`: may run on machines that can disappear at any time. */
-  readonly tier: string;
-  /** Where the app wants to run (see `pools/`); null: anywhere. */
-  readonly region: string | null;
-  readonly provider: string | null;
-  /** Names the storage mounted at `/persistent-storage`; replicas with the same name share it. */
-  readonly storage: string;
-  /** The maximum number of calls that the platform sends at once. */
-  readonly concurrency: number;
-  /** How long running calls may take after the replica is asked to stop. */
-  readonly graceSeconds: number;
-  /** The ranges of addresses that it may reach, of those that apps may reach here; null: all of these. */
-  readonly egressCidrs: readonly string[] | null;
-  /** What the runtime itself writes to the app's log. */
-  readonly logLevel: LogLevel;
-};
+export type ReplicaSpec = Resources &
+  AppKey & {
+    readonly replicaId: ReplicaId;
+    readonly appName: string;
+    readonly buildId: BuildId;
+    readonly releaseId: ReleaseId;
+    readonly artifact: Artifact;
+    readonly runtime: "cortex" | "custom";
+    readonly containerRuntime: ContainerRuntime;
+    /** Arguments of the start command; empty for cortex. */
+    readonly entrypoint: readonly string[];
+    /** The port from the settings; a driver without separate networks may choose another one. */
+    readonly port: number;
+    readonly environment: Readonly<Record<string, string | Secret>>;
+    /** `interruptible`: may run on machines that can disappear at any time. */
+    readonly tier: string;
+    /** Where the app wants to run (see `pools/`); null: anywhere. */
+    readonly region: string | null;
+    readonly provider: string | null;
+    /** Names the storage mounted at `/persistent-storage`; replicas with the same name share it. */
+    readonly storage: string;
+    /** The maximum number of calls that the platform sends at once. */
+    readonly concurrency: number;
+    /** How long running calls may take after the replica is asked to stop. */
+    readonly graceSeconds: number;
+    /** The ranges of addresses that it may reach, of those that apps may reach here; null: all of these. */
+    readonly egressCidrs: readonly string[] | null;
+    /** What the runtime itself writes to the app's log. */
+    readonly logLevel: LogLevel;
+  };
 
 /**
  * An event of a replica. Times are milliseconds since the epoch. Each replica has at most one `started`, then exactly

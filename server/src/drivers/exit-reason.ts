@@ -1,5 +1,6 @@
 // Explains in a sentence for the app's owner how a replica exited. Pure.
 import { constants } from "node:os";
+import type { ReplicaEvent } from "./driver.ts";
 import { errorAdvice, type SystemAdvice } from "./error-advice.ts";
 
 export type ExitFacts = {
@@ -23,13 +24,7 @@ export type ExitFacts = {
   readonly systemAdvice?: SystemAdvice;
 };
 
-export type ExitSummary = {
-  readonly exitCode: number | null;
-  readonly signal: string | null;
-  readonly reason: string;
-  /** See `ReplicaEvent`. */
-  readonly isExternal?: boolean;
-};
+export type ExitSummary = Omit<Extract<ReplicaEvent, { kind: "exited" }>, "kind" | "replicaId" | "at">;
 
 /** Exit code, signal and sentence. */
 export function exitSummary(facts: ExitFacts): ExitSummary {

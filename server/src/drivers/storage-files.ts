@@ -6,6 +6,7 @@ import { lstat, mkdir, open, opendir, readdir, rename, rm, unlink, type FileHand
 import { join } from "node:path";
 import { randomUUID } from "node:crypto";
 import { assert } from "#lib/assert.ts";
+import { errorCode } from "#lib/error-code.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { measure } from "./disk/disk-usage.ts";
@@ -242,7 +243,7 @@ async function enter(above: Folder, name: string, creates?: { readonly user: num
   const isNew = await mkdir(at, 0o755).then(
     () => true,
     (error: unknown) => {
-      if (codeOf(error) === "EEXIST") return false;
+      if (errorCode(error) === "EEXIST") return false;
       throw error;
     },
   );
@@ -319,7 +320,7 @@ function noFolder(path: StoragePath): Fault {
 }
 
 function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown {
-  switch (codeOf(error)) {
+  switch (errorCode(error)) {
     case "ENOENT":
       return new Fault("not_found", `There is no ${isFolder ? "folder " : ""}${shown(path)} in the volume.`);
     case "ENOTDIR":
@@ -347,8 +348,4 @@ function refusalOf(error: unknown, path: StoragePath, isFolder = false): unknown
 function shown({ names }: StoragePath): string {
   const text = `/${names.join("/")}`;
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text);
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
 }

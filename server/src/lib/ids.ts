@@ -26,6 +26,9 @@ export type EndpointId = Branded<"EndpointId">;
 /** A UUID; one push event of an app. */
 export type GitDeliveryId = Branded<"GitDeliveryId">;
 
+/** Names an app, within the project that it must be of. */
+export type AppKey = { readonly projectId: ProjectId; readonly appId: AppId };
+
 /** The form of a project id. */
 export const projectIdForm = /^(dev-)?p-[0-9a-f]{8}$/;
 /** The form of a UUID as the platform writes it. */

@@ -1,6 +1,7 @@
 // Runs a turn at an interval, and at once when nudged. A turn takes no input, reads everything, does bounded work and can be
 // repeated safely. Turns of one loop never overlap.
 import { systemClock, type Clock } from "./clock.ts";
+import type { Lifecycle } from "./lifecycle.ts";
 import type { Log } from "./log.ts";
 
 export type LoopOptions = {
@@ -17,7 +18,7 @@ export type LoopOptions = {
   readonly clock?: Clock;
 };
 
-/** Starts with `start()`, ends with `stop()`, which waits for the running turn. */
+/** Starts with `start()`, ends with `stop()`, which waits for the running turn; or see `startWithin`. */
 export class Loop {
   readonly #options: LoopOptions;
   readonly #clock: Clock;
@@ -35,6 +36,12 @@ export class Loop {
   start(): void {
     this.#unlisten ??= this.#options.listen?.(() => this.nudge());
     this.#running ??= this.#run();
+  }
+
+  /** Starts, and stops when the platform does. */
+  startWithin(lifecycle: Lifecycle): void {
+    this.start();
+    lifecycle.onClose(this.#options.name, () => this.stop());
   }
 
   /** Starts a turn now. Any number of nudges during a turn cause one more turn. */

@@ -14,6 +14,11 @@ export type RateLimitOptions = {
   readonly text?: (used: number, retryAfterSeconds: number) => string;
 };
 
+/** The message of a limit per minute; `done` says what was done so often. */
+export function perMinute(done: (used: number) => string): (used: number, retryAfterSeconds: number) => string {
+  return (used, seconds) => `${done(used)} within a minute, which is the limit; try again in ${seconds} s.`;
+}
+
 type Window = { readonly endsAtMs: number; count: number };
 
 const minuteMs = 60_000;

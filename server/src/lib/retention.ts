@@ -37,9 +37,7 @@ export function startRetention(options: {
     const removed = await removeOld(steps(), signal);
     if (Object.keys(removed).length > 0) log.info({ loop: name, removed }, "removed what was too old");
   };
-  const loop = new Loop({ name, turn, intervalMs, waitsForClock: true, clock, log });
-  loop.start();
-  lifecycle.onClose(name, () => loop.stop());
+  new Loop({ name, turn, intervalMs, waitsForClock: true, clock, log }).startWithin(lifecycle);
 }
 
 /**

@@ -1,13 +1,11 @@
 // Queries for the lines that apps print.
 import { sql } from "kysely";
-import type { AppId, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, AppKey, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
 import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** One line as it arrives. `at`: milliseconds since the epoch. */
-export type AppLine = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+export type AppLine = AppKey & {
   readonly replicaId: ReplicaId;
   /** The call that the line belongs to, if known. */
   readonly runId: RunId | null;

@@ -1,10 +1,10 @@
 // How often something may be tried: passwords, codes, links. Counted in the database, so that neither a restart nor a
 // second platform gives another round of tries. Who is counted is kept as a hash only.
 import { createHash } from "node:crypto";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { Db } from "#store/database.ts";
 import { giveBackAttempt, takeAttempt } from "./attempt-store.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** One thing that is counted: at most `max` within `windowMs` from the first. */
 export type Limit = { readonly kind: string; readonly max: number; readonly windowMs: number };
@@ -31,12 +31,10 @@ export const limits = {
 
 /** Counts tries. */
 export class AttemptLimits {
-  readonly #db: Db;
-  readonly #clock: Clock;
+  readonly #parts: Pick<Foundation, "db" | "clock">;
 
-  constructor({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
-    this.#db = db;
-    this.#clock = clock;
+  constructor(parts: Pick<Foundation, "db" | "clock">) {
+    this.#parts = parts;
   }
 
   /** Counts one try. Throws `Fault("rate_limited")` with the seconds until there is room again. */
@@ -51,8 +49,8 @@ export class AttemptLimits {
    * As `take`, but returns the seconds until the next attempt is allowed, or null when one is allowed now. `db`: a
    * transaction that the count is part of.
    */
-  async isTaken({ kind, max, windowMs }: Limit, who: string, db: Db = this.#db): Promise<number | null> {
-    const now = this.#clock.now();
+  async isTaken({ kind, max, windowMs }: Limit, who: string, db: Db = this.#parts.db): Promise<number | null> {
+    const now = this.#parts.clock.now();
     const { used, endsAt } = await takeAttempt(db, {
       key: keyOf(kind, who),
       at: new Date(now),
@@ -72,7 +70,7 @@ export class AttemptLimits {
 
   /** What was right was no try. */
   async giveBack({ kind }: Limit, who: string): Promise<void> {
-    await giveBackAttempt(this.#db, keyOf(kind, who));
+    await giveBackAttempt(this.#parts.db, keyOf(kind, who));
   }
 }
 

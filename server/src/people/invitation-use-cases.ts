@@ -26,6 +26,12 @@ import type { PeopleParts } from "./people-parts.ts";
 export type Invitation = ReturnType<typeof invitationFrom>;
 
 /** An invitation as whoever has its link sees it. */
+/** A new invitation, with the secret of its link. */
+export type CreatedInvitation = {
+  readonly invitation: Invitation;
+  readonly projectName: string;
+  readonly secret: Secret;
+};
 type OpenInvitation = Sent<z.infer<typeof openInvitation>>;
 
 /** What was made of an accepted invitation. */
@@ -70,7 +76,7 @@ export class InvitationUseCases {
   async create(
     wish: { readonly projectId: ProjectId; readonly email: string; readonly role: Role },
     acting: Acting,
-  ): Promise<{ readonly invitation: Invitation; readonly projectName: string; readonly secret: Secret }> {
+  ): Promise<CreatedInvitation> {
     const { projectId, role } = wish;
     const email = wish.email.toLowerCase();
     const secret = new Secret(randomBytes(secretBytes).toString("base64url"));

@@ -68,7 +68,7 @@ export class PasswordUseCases {
       await store.updatePassword(tx, person.id, hash);
       await deleteVerificationsOf(tx, person.id);
       await deleteUnconfirmed(tx, person.id);
-      await this.#sessions.endOthers(tx, { personId: person.id, except: caller.sessionId });
+      await this.#sessions.end(tx, { personId: person.id, except: caller.sessionId });
       await recordOfPerson(tx, { action: "person.password_change", about: person, by: byPerson(person, given.by) });
     });
   }
@@ -125,7 +125,7 @@ export class PasswordUseCases {
     if (secret.startsWith(mailed)) await store.confirmAddress(tx, person.id);
     await deleteVerificationsOf(tx, person.id);
     await deleteUnconfirmed(tx, person.id);
-    await this.#sessions.endOthers(tx, { personId: person.id, except: null });
+    await this.#sessions.end(tx, { personId: person.id, except: null });
     const changes = { password: { new: "set by a link" } };
     await recordOfPerson(tx, {
       action: "person.password_reset",

@@ -69,7 +69,7 @@ export class Sessions {
   async replace(tx: Tx, caller: PersonCaller): Promise<store.SessionRow> {
     const { session } = await this.required(tx, caller);
     // Whoever ends one session does not lock the person, and may have done so since it was read.
-    if (!(await this.#end(tx, { personId: caller.personId, only: session.id }))) throw sessionEnded();
+    if (!(await this.end(tx, { personId: caller.personId, only: session.id }))) throw sessionEnded();
     return this.#insert(tx, session);
   }
 
@@ -118,7 +118,7 @@ export class Sessions {
   /** Ends the session that is used to sign out. */
   async signOut({ person, session }: PersonSession, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
-      if (!(await this.#end(tx, { personId: person.id, only: session.id }))) return;
+      if (!(await this.end(tx, { personId: person.id, only: session.id }))) return;
       await recordOfPerson(tx, { action: "person.sign_out", about: person, by: byPerson(person, by) });
     });
   }
@@ -126,23 +126,28 @@ export class Sessions {
   /** Ends one session of the person. Throws `Fault("not_found")`. */
   async endOne(personId: string, sessionId: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
-      if (!(await this.#end(tx, { personId, only: sessionId }))) {
+      if (!(await this.end(tx, { personId, only: sessionId }))) {
         throw new Fault("not_found", "You have no session with that id.");
       }
       await this.#recordEnd(tx, personId, by);
     });
   }
 
-  /** Ends all sessions of the person, who is locked, but this one (null: all); what they are used for stops within a second. */
-  async endOthers(tx: Tx, given: { readonly personId: string; readonly except: string | null }): Promise<boolean> {
-    return this.#end(tx, given);
+  /**
+   * Ends sessions of the person, who is locked where all are ended but one (null: all); what they are used for stops within a
+   * second. False: there was none.
+   */
+  async end(tx: Tx, which: Parameters<typeof store.deleteSessions>[1]): Promise<boolean> {
+    const ids = await store.deleteSessions(tx, which);
+    if (ids.length > 0) await notify(tx, "people", which.personId);
+    return ids.length > 0;
   }
 
-  /** As `endOthers`, recorded by itself. */
+  /** Ends all sessions of the person but this one, recorded by itself. */
   async endAllOthers(personId: string, except: string, by: By): Promise<void> {
     await this.#parts.db.transaction().execute(async (tx) => {
       await store.lockPerson(tx, personId);
-      if (await this.#end(tx, { personId, except })) await this.#recordEnd(tx, personId, by);
+      if (await this.end(tx, { personId, except })) await this.#recordEnd(tx, personId, by);
     });
   }
 
@@ -154,12 +159,6 @@ export class Sessions {
     const times = { created_at: at, updated_at: at, expires_at: new Date(at.getTime() + lifeMs) };
     const token = randomBytes(tokenBytes).toString("base64url");
     return store.insertSession(tx, { id: randomUUID(), person_id, token, address, user_agent, ...times });
-  }
-
-  async #end(tx: Tx, which: Parameters<typeof store.deleteSessions>[1]): Promise<boolean> {
-    const ids = await store.deleteSessions(tx, which);
-    if (ids.length > 0) await notify(tx, "people", which.personId);
-    return ids.length > 0;
   }
 
   async #recordEnd(tx: Tx, personId: string, by: By): Promise<void> {

@@ -119,7 +119,7 @@ export class TwoFactor {
       await lockPerson(tx, person.id);
       await switchTwoFactor(tx, person.id, false);
       await deleteVerificationsOf(tx, person.id);
-      await this.#parts.sessions.endOthers(tx, { personId: person.id, except: null });
+      await this.#parts.sessions.end(tx, { personId: person.id, except: null });
       await recordOfPerson(tx, { action: "person.two_factor_disable", about: person, by });
     });
     const text = `The operator of Slipway at ${baseUrl()} has turned off your two-factor sign-in and ended your sessions.\n\nIf you did not request this, tell them and the owners of your projects.\n`;

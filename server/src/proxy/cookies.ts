@@ -1,6 +1,6 @@
 // Filters cookies between browsers and apps. All apps and the platform share one host name and port, so a browser keeps
 // their cookies together: each app's are bound to the app's path, and the platform's own never reach an app. Pure.
-import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
+import { type AppKey, shownAppId } from "#lib/ids.ts";
 import { trimmed } from "./fields.ts";
 import { appPath } from "./target.ts";
 
@@ -14,13 +14,10 @@ const pathLengthMax = 1_024;
 /** `priority` decides which cookies a browser evicts first. */
 const ownAttributes = new Set(["domain", "path", "priority"]);
 
-/** The app that sent the answer. */
-type App = { readonly projectId: ProjectId; readonly appId: AppId };
-
 const none: readonly string[] = Object.freeze([]);
 
 /** The `Set-Cookie` values for clients: bound to the app's path, without those that use the platform's names. */
-export function cookiesOfApp(given: readonly string[] | null, app: App): readonly string[] {
+export function cookiesOfApp(given: readonly string[] | null, app: AppKey): readonly string[] {
   if (given === null) return none;
   const appName = shownAppId(app.appId).slice(app.projectId.length + 1);
   const path = appPath({ projectId: app.projectId, appName });

@@ -1,5 +1,5 @@
 // The record of a finished call. Created only if a listener wants it.
-import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppKey, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 
 /** How a call ended for its client. */
 export type CallOutcome =
@@ -13,10 +13,8 @@ export type CallOutcome =
   | "cut";
 
 /** One call. Durations in milliseconds; `receivedAt` in milliseconds since the epoch. */
-export type FinishedCall = {
+export type FinishedCall = AppKey & {
   readonly runId: RunId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
   readonly releaseId: ReleaseId;
   /** Null: it never reached a replica. */
   readonly replicaId: ReplicaId | null;

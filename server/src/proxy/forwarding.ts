@@ -1,7 +1,7 @@
 // Forwards the answers of calls that name a `webhookEndpoint`. The proxy only declares the interface and hands over a copy
 // of each complete answer; the caller is served as usual and does not wait for it.
 import type { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId, RunId } from "#lib/ids.ts";
+import type { AppKey, RunId } from "#lib/ids.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import { AnswerCollector, type CollectedAnswer } from "./answer-collector.ts";
 import type { Piece } from "./answer-parser.ts";
@@ -11,14 +11,13 @@ import type { ReplicaConnection } from "./replica-connection.ts";
 import type { BodyUser, RequestBody } from "./request-body.ts";
 
 /** An answer for a webhook. */
-export type ForwardedAnswer = CollectedAnswer & {
-  readonly runId: RunId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
-  readonly url: string;
-  /** Signs the delivery in addition to the project's own secrets; null: none. */
-  readonly secret: string | null;
-};
+export type ForwardedAnswer = CollectedAnswer &
+  AppKey & {
+    readonly runId: RunId;
+    readonly url: string;
+    /** Signs the delivery in addition to the project's own secrets; null: none. */
+    readonly secret: string | null;
+  };
 
 /** Delivers answers to webhooks. */
 export interface Forwarding {

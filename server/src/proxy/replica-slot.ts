@@ -19,12 +19,7 @@ export class ReplicaSlot extends Timed {
   isUnreachable = false;
   readonly #onAgain: () => void;
 
-  constructor(given: {
-    readonly replica: ReadyReplica;
-    readonly pool: ReplicaPool;
-    readonly tally: ReleaseTally;
-    readonly onAgain: () => void;
-  }) {
+  constructor(given: Pick<ReplicaSlot, "replica" | "pool" | "tally"> & { readonly onAgain: () => void }) {
     super();
     this.replica = given.replica;
     this.pool = given.pool;

@@ -1,22 +1,20 @@
 // Acts on dead runs: redrives one or all of them, or deletes their kept requests. Redriving creates a new run from an old
 // one, which keeps its final state and refers to the new one.
 import { record, type AuditEntry, type By } from "#audit/record.ts";
-import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import { newRunId, type AppId, type ProjectId, type RunId } from "#lib/ids.ts";
-import type { Db, Tx } from "#store/database.ts";
+import { type AppKey, newRunId, type RunId } from "#lib/ids.ts";
+import type { Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { lockRun, purgeSome, redriveOne, redriveSome, timeNow, type DeadWanted } from "./dead-run-store.ts";
 import { noSuchRun } from "./run-list.ts";
 import { readRun } from "./run-list-store.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** A run of an app in a project. */
-export type RunRef = { readonly projectId: ProjectId; readonly appId: AppId; readonly runId: RunId };
+export type RunRef = AppKey & { readonly runId: RunId };
 
 /** Selects many dead runs of an app: at most `limit` (null: all), with the given final state (null: any). */
-export type DeadChoice = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+export type DeadChoice = AppKey & {
   readonly status: "failure" | "timeout" | null;
   readonly limit: number | null;
 };
@@ -30,19 +28,17 @@ const timeMsMax = 20_000;
 
 /** Acts on dead runs. */
 export class DeadRuns {
-  readonly #db: Db;
-  readonly #clock: Clock;
+  readonly #parts: Pick<Foundation, "db" | "clock">;
 
-  constructor({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
-    this.#db = db;
-    this.#clock = clock;
+  constructor(parts: Pick<Foundation, "db" | "clock">) {
+    this.#parts = parts;
   }
 
   /** Creates a new run from a dead one; returns its id. Throws `Fault("not_found" | "conflict")`. */
   async redrive(ref: RunRef, by: By): Promise<RunId> {
     const { projectId, appId, runId } = ref;
     const newId = newRunId();
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#parts.db.transaction().execute(async (tx) => {
       await this.#requireDead(tx, ref);
       if (!(await redriveOne(tx, runId, newId))) throw requestGone();
       await record(tx, {
@@ -93,17 +89,17 @@ export class DeadRuns {
   /** Each batch is a separate transaction with its audit row. */
   async #inBatches(choice: DeadChoice, work: (tx: Tx, wanted: DeadWanted) => Promise<number>): Promise<DeadCount> {
     const { appId, status } = choice;
-    const endMs = this.#clock.monotonicMs() + timeMsMax;
-    const before = await timeNow(this.#db);
+    const endMs = this.#parts.clock.monotonicMs() + timeMsMax;
+    const before = await timeNow(this.#parts.db);
     let count = 0;
     for (;;) {
       const limit = Math.min(batchMax, (choice.limit ?? Number.POSITIVE_INFINITY) - count);
       if (limit <= 0) return { count, hasMore: true };
       const wanted = { appId, status, before, limit };
-      const done = await this.#db.transaction().execute((tx) => work(tx, wanted));
+      const done = await this.#parts.db.transaction().execute((tx) => work(tx, wanted));
       count += done;
       if (done < limit) return { count, hasMore: false };
-      if (this.#clock.monotonicMs() >= endMs) return { count, hasMore: true };
+      if (this.#parts.clock.monotonicMs() >= endMs) return { count, hasMore: true };
     }
   }
 }

@@ -1,15 +1,13 @@
 // Queries of runs that wait for the build of their files. Until then they are due at no time, so that nothing claims them.
 import { sql } from "kysely";
 import type { BuildRef } from "#apps/build-receiver.ts";
-import type { AppId, BuildId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
-import { changeOne, readRows, type Db, type Tx } from "#store/database.ts";
+import type { AppId, AppKey, BuildId, ReleaseId, RunId } from "#lib/ids.ts";
+import { changeOne, readRow, readRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
 /** A run, its build and the app's live release. */
-export type WaitingRun = {
+export type WaitingRun = AppKey & {
   readonly runId: RunId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
   /** Not due yet. */
   readonly isWaiting: boolean;
   /** Null: it does not exist. */
@@ -64,11 +62,10 @@ export async function readUnfinishedFileRun(tx: Tx, appId: AppId): Promise<RunId
 
 /** The build that a run waits for; undefined: none. Locks its row. */
 export async function lockAwaitedBuild(tx: Tx, runId: RunId): Promise<BuildRef | undefined> {
-  const { rows } = await sql<BuildRef>`
+  return await readRow<BuildRef>(tx)`
     select builds.project_id as "projectId", builds.app_id as "appId", builds.id as "buildId"
       from runs join builds on builds.id = runs.build_id
-     where runs.id = ${runId} and builds.ended_at is null for update of builds`.execute(tx);
-  return rows[0];
+     where runs.id = ${runId} and builds.ended_at is null for update of builds`;
 }
 
 /** Runs whose builds have ended and that no replica has; those that still wait come first. No locks. */

@@ -8,7 +8,7 @@ import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { newRunId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { digestOf, environmentText, textOfDigest } from "./file-environment.ts";
-import { fileRunBody, fileRunPath } from "./file-run-entry.ts";
+import { fileRunBody, fileRunPath, type FileRunArguments } from "./file-run-entry.ts";
 import * as store from "./file-run-store.ts";
 import type { SchedulerParts } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -30,14 +30,10 @@ export type FileRunWish = {
   readonly memoryGb: number | null;
 };
 
-type NewFileRun = {
+type NewFileRun = FileRunArguments & {
   readonly projectId: ProjectId;
   /** Of `check`. */
   readonly checked: CheckedUpload;
-  readonly filename: string;
-  readonly functionName: string | null;
-  /** The text of a JSON object. */
-  readonly data: string;
   /** Those that were sent. */
   readonly files: ReadonlySet<string>;
   readonly clientAddress: string;

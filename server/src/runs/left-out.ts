@@ -2,16 +2,14 @@
 // many are missing. A count is stored once, even when the write is retried.
 import { randomUUID } from "node:crypto";
 import { Batcher } from "#lib/batcher.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { AppId, AppKey } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 /** The number of unrecorded calls of an app. */
-export type LeftOutCalls = {
+export type LeftOutCalls = AppKey & {
   /** An existing row is not written again. */
   readonly id: string;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
   readonly calls: number;
   /** The arrival of the latest one; milliseconds since the epoch. */
   readonly latestAt: number;
@@ -21,7 +19,7 @@ export type LeftOutOptions = Pick<Foundation, "clock" | "log"> & {
   readonly writeLeftOut: (rows: readonly LeftOutCalls[]) => Promise<void>;
 };
 
-type Call = { readonly projectId: ProjectId; readonly appId: AppId; readonly receivedAt: number };
+type Call = AppKey & { readonly receivedAt: number };
 type Count = { -readonly [Name in keyof LeftOutCalls]: LeftOutCalls[Name] };
 
 /** How long counts are collected before they are written: one row per app. */

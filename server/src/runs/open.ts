@@ -96,13 +96,11 @@ export function openRuns(settings: RunSettings, parts: Parts) {
   });
   const steps = () => runRetention({ db, clock, ...settings });
   startRetention({ name: "run retention", steps, clock, log, lifecycle });
-  const built = new Loop({
+  new Loop({
     ...{ name: "runs of builds", intervalMs: builtEveryMs, clock, log },
     turn: () => settleBuiltRuns({ db, clock, routes, lines: parts.lines }),
     listen: (nudge) => notifications.listen("builds", nudge),
-  });
-  lifecycle.onClose("runs of builds", () => built.stop());
-  built.start();
+  }).startWithin(lifecycle);
   const onCancelled = (runId: RunId): void => runs.cancel(runId);
   return { runs, runUseCases: new RunUseCases({ ...settings, ...parts, onCancelled }) };
 }

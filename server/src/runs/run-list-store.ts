@@ -4,6 +4,7 @@ import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { RunState } from "@slipway/contract/words.ts";
 import { timeOfMicros } from "#audit/instant.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
+import type { CollectedAnswer } from "#proxy/answer-collector.ts";
 import type { Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import { isFinal } from "./run-states.ts";
@@ -95,12 +96,7 @@ export async function readRun(db: Db, appId: AppId, runId: RunId): Promise<RunRo
 }
 
 /** A kept answer; `body` null: it was too long to keep. */
-export type KeptResult = {
-  readonly statusCode: number;
-  readonly contentType: string | null;
-  readonly body: Buffer | null;
-  readonly bodyBytes: number;
-};
+export type KeptResult = Omit<CollectedAnswer, "status"> & { readonly statusCode: number };
 
 /** The kept answer of a run; undefined: there is none. */
 export async function readResult(db: Db, runId: RunId): Promise<KeptResult | undefined> {

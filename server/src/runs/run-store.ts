@@ -4,17 +4,15 @@ import { sql, type RawBuilder } from "kysely";
 import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
-import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, AppKey, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { CollectedAnswer } from "#proxy/answer-collector.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { runStatesBefore } from "./run-states.ts";
 
 /** An accepted run. `isHeld`: this platform processes it right away. */
-export type NewRun = {
+export type NewRun = AppKey & {
   readonly runId: RunId;
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
   readonly releaseId: ReleaseId;
   readonly method: string;
   /** The path for the replica, including the query. */

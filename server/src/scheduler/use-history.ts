@@ -74,8 +74,7 @@ export class UseHistory {
   start(): void {
     const { db, clock, log, lifecycle } = this.#parts;
     const loop = new Loop({ name: "use of apps", turn: () => this.measure(), intervalMs: measureEveryMs, clock, log });
-    loop.start();
-    lifecycle.onClose("use of apps", () => loop.stop());
+    loop.startWithin(lifecycle);
     const removal = () => store.useRemovalSteps(db, (days) => daysAgo(clock, days));
     startRetention({ name: "retention of uses", steps: removal, clock, log, lifecycle });
   }

@@ -1,7 +1,8 @@
 // The database role that the platform works as: it may read and append to append-only tables, but not change or remove their
 // rows, since it does not own the tables. The migrating user creates the role and grants its rights; every connection takes it.
 // Its name contains the database user, so that platforms of several users on one server do not share it.
-import type { Client, DatabaseError } from "pg";
+import type { Client } from "pg";
+import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 
 /** The role's rights on append-only tables; on all others: select, insert, update and delete. */
@@ -59,7 +60,7 @@ async function makeRole(client: Client): Promise<Role> {
     if (!(await canTake(client, quoted))) await makeOnce(client, `grant ${quoted} to session_user`);
     return { name, user, reason: null };
   } catch (error) {
-    if (codeOf(error) === "42501") return { name, user, reason: (error as Error).message };
+    if (errorCode(error) === "42501") return { name, user, reason: (error as Error).message };
     throw error;
   }
 }
@@ -71,7 +72,7 @@ async function makeOnce(client: Client, statement: string): Promise<void> {
       await client.query(statement);
       return;
     } catch (error) {
-      const code = codeOf(error);
+      const code = errorCode(error);
       // Somebody else created it meanwhile.
       if (code === "42710" || code === "23505") return;
       // "tuple concurrently updated".
@@ -86,7 +87,7 @@ async function canTake(client: Client, quoted: string): Promise<boolean> {
     await client.query(`set local role ${quoted}`);
     return true;
   } catch (error) {
-    if (codeOf(error) === "42501") return false;
+    if (errorCode(error) === "42501") return false;
     throw error;
   } finally {
     await client.query("rollback");
@@ -122,8 +123,4 @@ async function missingGrants(client: Client, role: string): Promise<string[]> {
     [role, JSON.stringify(keptTables), changedTables, ownFunctions],
   );
   return rows.map((row) => row.statement);
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error ? (error as Partial<DatabaseError>).code : undefined;
 }

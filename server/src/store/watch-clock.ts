@@ -34,7 +34,5 @@ export async function watchClock(
     log.warn({ seconds }, "the machine's clock is behind what the database has seen; check it");
   }
   const turn = (): Promise<void> => Promise.resolve(void clock.now());
-  const loop = new Loop({ name: "clock", intervalMs: lookEveryMs, turn, clock, log });
-  loop.start();
-  lifecycle.onClose("clock", () => loop.stop());
+  new Loop({ name: "clock", intervalMs: lookEveryMs, turn, clock, log }).startWithin(lifecycle);
 }

@@ -1,7 +1,7 @@
 // Queries of volumes: their sizes, uploads in parts, and addresses to download from.
 import { sql } from "kysely";
 import type { ProjectId } from "#lib/ids.ts";
-import { changeOne, putRows, type Db, type Tx } from "#store/database.ts";
+import { changeOne, putRows, readRow, type Db, type Tx } from "#store/database.ts";
 import { rowsWhere } from "#store/older-rows.ts";
 import type { RemovalStep } from "#lib/retention.ts";
 
@@ -72,17 +72,15 @@ const uploadColumns = sql`id, project_id as "projectId", file_path as "filePath"
 
 /** Undefined when no address has the key, or its time is over. No locks. */
 export async function uploadByKey(db: Db, keyHash: Buffer): Promise<VolumeUploadRow | undefined> {
-  const { rows } = await sql<VolumeUploadRow>`
-    select ${uploadColumns} from volume_uploads where key_hash = ${keyHash} and not (${isExpired})`.execute(db);
-  return rows[0];
+  return await readRow<VolumeUploadRow>(db)`
+    select ${uploadColumns} from volume_uploads where key_hash = ${keyHash} and not (${isExpired})`;
 }
 
 /** Undefined when the project has no such upload, or its time is over. No locks. */
 export async function uploadById(db: Db, projectId: ProjectId, id: string): Promise<VolumeUploadRow | undefined> {
-  const { rows } = await sql<VolumeUploadRow>`
+  return await readRow<VolumeUploadRow>(db)`
     select ${uploadColumns} from volume_uploads
-     where id = ${id} and project_id = ${projectId} and not (${isExpired})`.execute(db);
-  return rows[0];
+     where id = ${id} and project_id = ${projectId} and not (${isExpired})`;
 }
 
 /** The parts of an upload that are on disk, by number. */
@@ -119,13 +117,9 @@ export async function completeVolumeUpload(tx: Tx, id: string): Promise<boolean>
 /** Adds an address to download a file from. */
 export async function insertDownload(
   tx: Tx,
-  {
-    keyHash,
-    projectId,
-    filePath,
-  }: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
+  given: { readonly keyHash: Buffer; readonly projectId: ProjectId; readonly filePath: string },
 ): Promise<void> {
-  const download = { key_hash: keyHash, project_id: projectId, file_path: filePath };
+  const download = { key_hash: given.keyHash, project_id: given.projectId, file_path: given.filePath };
   await tx.insertInto("volume_downloads").values(download).execute();
 }
 

@@ -1,11 +1,9 @@
 // A delivery in progress: the part of its row that sending needs, and its lease. Outbox, dispatcher and sender pass these on.
-import type { AppId, DeliveryId, EndpointId, ProjectId, RunId } from "#lib/ids.ts";
+import type { AppKey, DeliveryId, EndpointId, RunId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
 /** An answer to deliver. */
-export type NewDelivery = {
-  readonly projectId: ProjectId;
-  readonly appId: AppId;
+export type NewDelivery = AppKey & {
   readonly runId: RunId;
   readonly url: string;
   /** The caller's X-Webhook-Secret. */

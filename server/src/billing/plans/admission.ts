@@ -1,20 +1,19 @@
 // Applies plans and budgets to new builds: accepts what the plan allows and no budget stops.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { Fault } from "#lib/fault.ts";
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { AppId, AppKey, ProjectId } from "#lib/ids.ts";
 import type { Tx } from "#store/database.ts";
 import type { PlanUseCases } from "./plan-use-cases.ts";
 
-type Received = { readonly projectId: ProjectId; readonly appId: AppId; readonly cause?: string };
+type Received = AppKey & { readonly cause?: string };
+
+type Admission = {
+  readonly plans: PlanUseCases;
+  readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null;
+};
 
 /** A receiver that checks plans and budgets first. */
-export function admittingReceiver(
-  builds: BuildReceiver,
-  {
-    plans,
-    refusal,
-  }: { readonly plans: PlanUseCases; readonly refusal: (projectId: ProjectId, appId: AppId) => Fault | null },
-): BuildReceiver {
+export function admittingReceiver(builds: BuildReceiver, { plans, refusal }: Admission): BuildReceiver {
   const admitted =
     <Given extends Received, Result>(receive: (tx: Tx, given: Given) => Promise<Result>) =>
     async (tx: Tx, given: Given): Promise<Result> => {

@@ -11,6 +11,7 @@ import { boundsOf, periodOf, type Period } from "#billing/period.ts";
 import { postUsage, readSnapshot, settledUsage, type SettledUsage } from "#billing/posting.ts";
 import { insertStatement, readClosed, readLines, readToClose, type ClosedStatement } from "./statement-store.ts";
 import { statementOf, type StatementContent, type StatementLine } from "./statement.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** Ends of replicas that the database missed during an outage are written within a day. */
 const graceMs = 86_400_000;
@@ -22,18 +23,16 @@ export type Statement = { readonly content: StatementContent; readonly closedAt:
 
 /** The API's queries for statements. */
 export class StatementQueries {
-  readonly #db: Db;
-  readonly #clock: Clock;
+  readonly #parts: Pick<Foundation, "db" | "clock">;
 
-  constructor(parts: { readonly db: Db; readonly clock: Clock }) {
-    this.#db = parts.db;
-    this.#clock = parts.clock;
+  constructor(parts: Pick<Foundation, "db" | "clock">) {
+    this.#parts = parts;
   }
 
   /** The statements of all months with usage, and of this month, newest first. */
   async list(projectId: ProjectId): Promise<Statement[]> {
-    const period = periodOf(this.#clock.now());
-    const made = await readSnapshot(this.#db, async (tx) => {
+    const period = periodOf(this.#parts.clock.now());
+    const made = await readSnapshot(this.#parts.db, async (tx) => {
       const known = await readKnown(tx, projectId);
       const open = await openStatements(tx, known, period);
       return [...known.closed, ...open.map((content) => ({ content, closedAt: null }))];
@@ -43,12 +42,12 @@ export class StatementQueries {
 
   /** The statement of one month; null for a future month. */
   async read(projectId: ProjectId, period: Period): Promise<Statement | null> {
-    if (boundsOf(period).fromMs > this.#clock.now()) return null;
-    return await readSnapshot(this.#db, async (tx) => {
+    if (boundsOf(period).fromMs > this.#parts.clock.now()) return null;
+    return await readSnapshot(this.#parts.db, async (tx) => {
       const known = await readKnown(tx, projectId);
       const closed = known.closed.find(({ content }) => content.period === period);
       if (closed !== undefined) return closed;
-      const now = periodOf(this.#clock.now());
+      const now = periodOf(this.#parts.clock.now());
       const open = (await openStatements(tx, known, now)).find((content) => content.period === period);
       // A month without usage has no corrections either.
       return { content: open ?? makeStatement(known, { period, lines: [], said: [] }), closedAt: null };

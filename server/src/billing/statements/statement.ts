@@ -47,10 +47,7 @@ export type StatementContent = {
   readonly totalMicros: string;
 };
 
-export type StatementParts = {
-  readonly period: Period;
-  readonly currency: string;
-  readonly lines: readonly StatementLine[];
+export type StatementParts = Pick<StatementContent, "period" | "currency" | "lines"> & {
   /** The known usage of each month, in micro-units. */
   readonly bases: ReadonlyMap<Period, bigint>;
   /** All known discounts, of all months. */

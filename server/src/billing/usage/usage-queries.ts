@@ -1,10 +1,8 @@
 // The API's usage queries: costs and discounts, sums by group, the ledger, applied coupons. All are computed from sums by
 // day and by stretch, which lag about a minute behind; the ledger follows them.
-import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId } from "#lib/ids.ts";
 import type { Currency, Money } from "#lib/money.ts";
 import { pageOf, type Page } from "#lib/page-token.ts";
-import type { Db } from "#store/database.ts";
 import type { AppliedRow } from "#billing/coupons/applied-store.ts";
 import { creditAtBegin, creditNow, type CreditOf } from "#billing/coupons/coupon-credit.ts";
 import { readAccountCurrency } from "#billing/coupons/coupon-store.ts";
@@ -14,6 +12,7 @@ import { boundsOf, daysOf, periodOf, type Period } from "#billing/period.ts";
 import { readSnapshot, settledUsage } from "#billing/posting.ts";
 
 import * as store from "./usage-store.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** An applied coupon and its value. */
 export type CouponCredit = {
@@ -39,18 +38,16 @@ export type CostOfMonth = {
 
 /** Reads only; takes no locks. */
 export class UsageQueries {
-  readonly #db: Db;
-  readonly #clock: Clock;
+  readonly #parts: Pick<Foundation, "db" | "clock">;
 
-  constructor(parts: { readonly db: Db; readonly clock: Clock }) {
-    this.#db = parts.db;
-    this.#clock = parts.clock;
+  constructor(parts: Pick<Foundation, "db" | "clock">) {
+    this.#parts = parts;
   }
 
   /** `month` null: the current one (UTC). */
   async cost(projectId: ProjectId, month: Period | null): Promise<CostOfMonth> {
-    const period = month ?? periodOf(this.#clock.now());
-    const { sums, currency, applied, settlement } = await readSnapshot(this.#db, async (tx) => ({
+    const period = month ?? periodOf(this.#parts.clock.now());
+    const { sums, currency, applied, settlement } = await readSnapshot(this.#parts.db, async (tx) => ({
       sums: await store.readUsage(tx, { projectId, ...daysOf(period) }),
       ...(await settledUsage(tx, projectId)),
     }));
@@ -59,7 +56,7 @@ export class UsageQueries {
     const inForce = applied.filter(
       ({ appliedAtMs, expiresAtMs }) => appliedAtMs < toMs && (expiresAtMs === null || expiresAtMs > fromMs),
     );
-    const of = { applied, settlement, nowMs: this.#clock.now() };
+    const of = { applied, settlement, nowMs: this.#parts.clock.now() };
     const coupons = inForce.map((coupon) => creditOf(coupon, period, of));
     return { month: period, currency, sums, discountMicros, coupons };
   }
@@ -70,9 +67,9 @@ export class UsageQueries {
     appId: AppId,
     month: Period | null,
   ): Promise<Pick<CostOfMonth, "month" | "currency" | "sums">> {
-    const period = month ?? periodOf(this.#clock.now());
-    const sums = await store.readUsage(this.#db, { projectId, appId, ...daysOf(period) });
-    return { month: period, currency: await readAccountCurrency(this.#db, projectId), sums };
+    const period = month ?? periodOf(this.#parts.clock.now());
+    const sums = await store.readUsage(this.#parts.db, { projectId, appId, ...daysOf(period) });
+    return { month: period, currency: await readAccountCurrency(this.#parts.db, projectId), sums };
   }
 
   /** Sums by group and in total. */
@@ -84,7 +81,7 @@ export class UsageQueries {
     readonly groups: readonly store.UsageGroup[];
     readonly total: store.UsageSums;
   }> {
-    return await readSnapshot(this.#db, async (tx) => ({
+    return await readSnapshot(this.#parts.db, async (tx) => ({
       currency: await readAccountCurrency(tx, window.projectId),
       groups: await store.readUsageBy(tx, window, grouping),
       total: await store.readUsage(tx, window),
@@ -98,14 +95,14 @@ export class UsageQueries {
     readonly size: number;
   }): Promise<Page<LedgerTransaction>> {
     const { projectId, before, size } = given;
-    const rows = await readLedger(this.#db, { projectId, before, limit: size + 1 });
+    const rows = await readLedger(this.#parts.db, { projectId, before, limit: size + 1 });
     return pageOf(rows, size, (last) => String(last.number));
   }
 
   /** All coupons that the project has applied, oldest first. */
   async coupons(projectId: ProjectId): Promise<CouponCredit[]> {
-    const nowMs = this.#clock.now();
-    const { applied, settlement } = await readSnapshot(this.#db, (tx) => settledUsage(tx, projectId));
+    const nowMs = this.#parts.clock.now();
+    const { applied, settlement } = await readSnapshot(this.#parts.db, (tx) => settledUsage(tx, projectId));
     return applied.map((coupon) => creditOf(coupon, periodOf(nowMs), { applied, settlement, nowMs }));
   }
 }

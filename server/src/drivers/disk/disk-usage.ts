@@ -5,7 +5,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
-import { withDescendants } from "#drivers/process/process-table.ts";
+import { unlessExited, withDescendants } from "#drivers/process/process-table.ts";
 
 /** Free for unprivileged users. `files` is null on file systems without a fixed number of files. */
 export type DiskSpace = {
@@ -93,10 +93,11 @@ export async function deletedBytes(pid: number, folder: string, signal: AbortSig
   // A thread may have its own descriptors.
   const folders = withDescendants(pid).flatMap((one) => [
     `/proc/${one}/map_files`,
-    ...threadsOf(one).map((thread) => `/proc/${one}/task/${thread}/fd`),
+    ...unlessExited(() => readdirSync(`/proc/${one}/task`)).map((thread) => `/proc/${one}/task/${thread}/fd`),
   ]);
   // In a container all files are on its own overlay.
-  const devices = new Set([folder, `/proc/${pid}/root`].flatMap((path) => deviceOf(path)));
+  const deviceOf = (path: string) => unlessExited(() => [String(statSync(path).dev)]);
+  const devices = new Set([folder, `/proc/${pid}/root`].flatMap(deviceOf));
   const deleted = ["-maxdepth", "1", "-links", "0", "-type", "f", "-printf", "%D %i %b\\n"];
   const found = new Map<string, number>();
   const end = await runShort(["find", "-L", ...folders, ...deleted], { signal }, (line) => {
@@ -104,22 +105,6 @@ export async function deletedBytes(pid: number, folder: string, signal: AbortSig
     if (devices.has(dev ?? "")) found.set(`${dev} ${inode}`, Number(blocks) * 512);
   });
   return end.kind === "aborted" ? null : [...found.values()].reduce((sum, bytes) => sum + bytes, 0);
-}
-
-function deviceOf(path: string): string[] {
-  try {
-    return [String(statSync(path).dev)];
-  } catch {
-    return []; // The process has exited.
-  }
-}
-
-function threadsOf(pid: number): string[] {
-  try {
-    return readdirSync(`/proc/${pid}/task`);
-  } catch {
-    return []; // The process has exited.
-  }
 }
 
 /**

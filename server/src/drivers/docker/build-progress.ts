@@ -61,16 +61,12 @@ const factCharactersMax = 20;
 
 /** Reads the output of one build, line by line. */
 export class BuildProgress {
-  readonly #steps: ReadonlyMap<string, ImageStep>;
-  readonly #log: BuildLog;
+  readonly #options: ProgressOptions;
   readonly #vertices = new Map<string, Vertex>();
   /** Titles in the log: of steps, and of those whose result of an earlier build is used. */
   readonly #shown = new Set<string>();
   readonly #cached = new Set<string>();
-  readonly #onFetch: (title: string) => void;
-  readonly #onDigest: (image: string) => void;
-  readonly #clock: Clock;
-  #onRun: (() => void) | null;
+  #onRun: ProgressOptions["onRun"];
   /** What scripts found out. */
   readonly facts: Map<string, string>;
   #failed: Vertex | null = null;
@@ -78,14 +74,10 @@ export class BuildProgress {
   #exitCode: string | null = null;
   #problem: string | null = null;
 
-  constructor({ steps, log, facts = new Map(), onRun = null, onFetch, onDigest, clock }: ProgressOptions) {
-    this.facts = facts;
-    this.#clock = clock;
-    this.#onRun = onRun;
-    this.#onFetch = onFetch ?? (() => undefined);
-    this.#onDigest = onDigest ?? (() => undefined);
-    this.#steps = steps;
-    this.#log = log;
+  constructor(options: ProgressOptions) {
+    this.#options = options;
+    this.#onRun = options.onRun;
+    this.facts = options.facts ?? new Map<string, string>();
   }
 
   /** Takes the next line. */
@@ -122,17 +114,17 @@ export class BuildProgress {
 
   #open(id: string, name: string): void {
     const [, own, stageName = "", number = "", text = ""] = /^(\[(?:(\S+) )?(\d+\/\d+)\]) (.*)$/s.exec(name) ?? [];
-    const step = this.#steps.get(stageName) ?? null;
+    const step = this.#options.steps.get(stageName) ?? null;
     const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
     const image = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1] ?? null;
     const title = step?.title ?? (own === undefined ? name.slice(0, titleCharactersMax) : instruction);
-    if (step === null && fetchesAddress(name)) this.#onFetch(name);
+    if (step === null && fetchesAddress(name)) this.#options.onFetch?.(name);
     const [, asked] = /^\[internal\] load metadata for (\S+@\S+)/.exec(name) ?? [];
-    if (asked !== undefined) this.#onDigest(asked);
+    if (asked !== undefined) this.#options.onDigest?.(asked);
     if (this.#vertices.size < verticesMax) {
       const mayRun = own !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
-      const cancelRun = mayRun ? this.#clock.after(cachedWaitMs, () => this.#run()) : null;
+      const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
       this.#vertices.set(id, {
         title,
         stage,
@@ -142,10 +134,10 @@ export class BuildProgress {
         cancelRun,
       });
     }
-    if (name === "exporting to image") this.#log("code", "platform", "Exporting to image");
+    if (name === "exporting to image") this.#options.log("code", "platform", "Exporting to image");
     if (own === undefined || this.#shown.has(title)) return;
     this.#shown.add(title);
-    this.#log(stage, "platform", title);
+    this.#options.log(stage, "platform", title);
   }
 
   #read(vertex: Vertex, text: string): void {
@@ -155,7 +147,7 @@ export class BuildProgress {
     if (text === "CACHED") vertex.cancelRun?.();
     if (text === "CACHED" && !this.#cached.has(vertex.title) && this.#shown.has(vertex.title)) {
       this.#cached.add(vertex.title);
-      this.#log(vertex.stage, "platform", `CACHED: ${vertex.title}`);
+      this.#options.log(vertex.stage, "platform", `CACHED: ${vertex.title}`);
     }
     const [, reason] = /^ERROR:? (.*)$/s.exec(text) ?? [];
     if (reason === undefined || /cancell?ed/i.test(reason)) return;
@@ -175,11 +167,11 @@ export class BuildProgress {
       return;
     }
     if (text.startsWith(warningMark)) {
-      return this.#log(vertex.stage, "platform", `Warning: ${text.slice(warningMark.length)}`);
+      return this.#options.log(vertex.stage, "platform", `Warning: ${text.slice(warningMark.length)}`);
     }
     if (isMetered(vertex.stage)) this.#run();
     vertex.output = `${vertex.output}${text}\n`.slice(-outputCharactersMax);
-    this.#log(vertex.stage, "stdout", text);
+    this.#options.log(vertex.stage, "stdout", text);
   }
 
   #run(): void {

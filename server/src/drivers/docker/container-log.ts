@@ -3,26 +3,17 @@
 import type { Readable } from "node:stream";
 import type { ReplicaLine } from "#drivers/driver.ts";
 import { cutLines } from "#drivers/log-lines.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { ReplicaId } from "#lib/ids.ts";
-import { storeLines } from "#drivers/stored-lines.ts";
+import { storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { ContainerFile, LogReached } from "./container-file.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
 import { LogFrames, type LogMessage } from "./log-frames.ts";
 
-export type ContainerLogOptions = {
-  readonly replicaId: ReplicaId;
+export type ContainerLogOptions = OutputOptions & {
   readonly containerId: string;
-  readonly hasFrames: boolean;
   readonly engine: Engine;
   /** Keeps how far it was delivered. */
   readonly file: ContainerFile;
-  /** Resolves when stored. */
-  readonly lines: (lines: readonly ReplicaLine[]) => Promise<void>;
-  readonly clock: Clock;
-  /** Reading failed (the engine restarts, for example); another try follows. */
-  readonly onFault: (error: unknown) => void;
 };
 
 const following: RetryPolicy = { firstMs: 100, factor: 2, msMax: 10_000, jitter: 0.2, triesMax: untilStop };

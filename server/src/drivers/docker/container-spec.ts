@@ -29,14 +29,9 @@ export const labels = {
 } as const;
 
 /** The facts of a replica that its labels keep, for a later process of the platform. */
-export type ContainerRecord = {
-  readonly replicaId: ReplicaId;
-  readonly appId: AppId;
-  readonly releaseId: ReleaseId;
-  readonly projectId: ProjectId;
+export type ContainerRecord = Pick<ReplicaSpec, "replicaId" | "appId" | "releaseId" | "projectId" | "memoryGb"> & {
   readonly port: number;
   readonly program: string;
-  readonly memoryGb: number;
   readonly hasFrames: boolean;
   readonly claim: PoolClaim;
 };

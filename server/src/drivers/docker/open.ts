@@ -17,6 +17,7 @@ import { findClient } from "./docker-client.ts";
 import { DockerDriver } from "./driver.ts";
 import { connectEngine, type Engine } from "./engine.ts";
 import { openKeyedNames } from "./keyed-names.ts";
+import type { NetworkWish } from "#drivers/process/network-machine.ts";
 import type { ImageRegistry } from "./pull-image.ts";
 
 const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
@@ -24,11 +25,7 @@ const runtimeDir = join(import.meta.dirname, "../../../../runtimes/python");
 /** Settings of the Docker driver. */
 export type DockerDriverConfig = DiskConfig &
   Reachable & {
-    readonly appNetwork: {
-      readonly mode: "auto" | "own" | "shared";
-      readonly allowed: readonly string[];
-      readonly nameServers: readonly string[];
-    };
+    readonly appNetwork: Omit<NetworkWish, "folder">;
     readonly docker: {
       /** The engine's socket, `unix:///…`. */
       readonly host: string;

@@ -55,9 +55,7 @@ export async function openPlacement(settings: PoolSettings, parts: PlacementPart
     if (missing.length > 0)
       log.warn({ pool, compute, missing: missing.length }, "GPUs of this pool were not found here: apps wait for them");
   }
-  const loop = new Loop({ name: "GPUs", intervalMs: lookEveryGpuMs, turn: look, clock, log });
-  loop.start();
-  lifecycle.onClose("GPUs", () => loop.stop());
+  new Loop({ name: "GPUs", intervalMs: lookEveryGpuMs, turn: look, clock, log }).startWithin(lifecycle);
   return placement;
 }
 

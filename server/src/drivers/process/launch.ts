@@ -194,7 +194,7 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   mkdirSync(context.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
   mkdirSync(paths.overlayWork);
-  for (const dir of [paths.home, paths.temporary, paths.code, paths.listen]) makeOwned(dir, user);
+  for (const dir of [paths.home, paths.temporary, paths.code, paths.listen]) makeOwnedFolder(dir, user);
   mkdirSync(context.socketsDir, { recursive: true, mode: 0o700 });
   makeOwnedFolder(storage, user);
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
@@ -205,11 +205,6 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   if (usesOverlay(artifact, context)) return;
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
   await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], context.signal);
-}
-
-function makeOwned(dir: string, user: number | null): void {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  if (user !== null) chownSync(dir, user, user);
 }
 
 /** The user that the apps of a project run as; null: the platform's own user. */

@@ -1,7 +1,7 @@
 // Finds which processes listen on a port. Needed where replicas share the machine's network: another app may have taken
 // the port of a replica, and must not receive its calls.
 import { readdirSync, readlinkSync } from "node:fs";
-import { listProcesses, readProcess } from "./process-table.ts";
+import { listProcesses, readProcess, unlessExited } from "./process-table.ts";
 import { readText } from "./read-text.ts";
 
 /** State 0A of proc_net_tcp: listening. */
@@ -67,13 +67,8 @@ function listenersAt(port: number): string[] {
 
 function socketsOf(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
-  try {
-    return readdirSync(folder).flatMap(
-      (name) => /^socket:\[(\d+)\]$/.exec(readLink(`${folder}/${name}`) ?? "")?.[1] ?? [],
-    );
-  } catch {
-    return []; // The process has exited.
-  }
+  const links = unlessExited(() => readdirSync(folder)).map((name) => readLink(`${folder}/${name}`) ?? "");
+  return links.flatMap((link) => /^socket:\[(\d+)\]$/.exec(link)?.[1] ?? []);
 }
 
 function namespaceOf(pid: number): string | null {
@@ -81,9 +76,5 @@ function namespaceOf(pid: number): string | null {
 }
 
 function readLink(path: string): string | null {
-  try {
-    return readlinkSync(path);
-  } catch {
-    return null;
-  }
+  return unlessExited(() => [readlinkSync(path)])[0] ?? null;
 }

@@ -64,6 +64,15 @@ export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
+/** What `read` finds of a process: nothing when it has exited. */
+export function unlessExited<Found>(read: () => readonly Found[]): readonly Found[] {
+  try {
+    return read();
+  } catch {
+    return [];
+  }
+}
+
 /** What identifies the owner of a process. */
 export type ProcessFacts = {
   readonly startTicks: string;

@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { readJson } from "#drivers/json-file.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
+import { errorCode } from "#lib/error-code.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 
@@ -112,7 +113,7 @@ export function takeSocket(paths: ReplicaPaths, to: string): string | null {
     if (isSocket(to)) return null;
     rmSync(to, { force: true });
   } catch (error) {
-    if (codeOf(error) !== "ENOENT") return `the runtime's socket cannot be used (${codeOf(error)})`;
+    if (errorCode(error) !== "ENOENT") return `the runtime's socket cannot be used (${errorCode(error)})`;
   }
   return "the runtime made no socket";
 }
@@ -215,7 +216,7 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
     return true;
   } catch (error) {
     // Either the shell created it, or an earlier call, which left it empty.
-    if (codeOf(error) === "EEXIST") return readText(paths.pid) === "";
+    if (errorCode(error) === "EEXIST") return readText(paths.pid) === "";
     throw error;
   }
 }
@@ -225,7 +226,7 @@ export async function removeFolder(dir: string): Promise<void> {
   try {
     await rm(dir, { recursive: true, force: true });
   } catch (error) {
-    if (!["EACCES", "EPERM", "ENOTEMPTY"].includes(codeOf(error))) throw error;
+    if (!["EACCES", "EPERM", "ENOTEMPTY"].includes(errorCode(error))) throw error;
     await openFolders(dir);
     await rm(dir, { recursive: true, force: true, maxRetries: 3 });
   }
@@ -247,12 +248,8 @@ async function openFolders(dir: string): Promise<void> {
       if (entry.isDirectory()) await openFolders(join(dir, entry.name));
     }
   } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
+    if (errorCode(error) !== "ENOENT") throw error;
   }
-}
-
-function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? "";
 }
 
 /**
@@ -263,7 +260,7 @@ export function withRightToRead<T>(path: string, open: () => T): T {
   try {
     return open();
   } catch (error) {
-    if (codeOf(error) !== "EACCES") throw error;
+    if (errorCode(error) !== "EACCES") throw error;
     chmodSync(path, 0o600);
     return open();
   }
@@ -279,7 +276,7 @@ function readText(path: string): string {
   try {
     file = withRightToRead(path, () => openSync(path, "r"));
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return "";
+    if (errorCode(error) === "ENOENT") return "";
     throw error;
   }
   try {

@@ -1,25 +1,15 @@
 // Delivers the output of one replica to the sink. Alternates between both files, waits until lines are stored before it
 // reads more, and stores its position on disk. A crash of the platform repeats only the most recent lines.
 import type { ReplicaLine } from "#drivers/driver.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { ReplicaId } from "#lib/ids.ts";
-import { storeLines } from "#drivers/stored-lines.ts";
+import { storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
 import { readJson, writeIfFits } from "#drivers/json-file.ts";
 import { type ReplicaPaths } from "./replica-files.ts";
 
 type Stream = "stdout" | "stderr";
 
-export type ReplicaLogOptions = {
-  readonly replicaId: ReplicaId;
-  readonly paths: ReplicaPaths;
-  readonly hasFrames: boolean;
-  /** Resolves when stored. */
-  readonly lines: (lines: readonly ReplicaLine[]) => Promise<void>;
-  readonly clock: Clock;
-  /** Reading failed (a full disk, for example); `look` tries again. */
-  readonly onFault: (error: unknown) => void;
-};
+/** After `onFault`, `look` tries again. */
+export type ReplicaLogOptions = OutputOptions & { readonly paths: ReplicaPaths };
 
 /** How often the position is written while lines are flowing. */
 const keepEveryMs = 100;

@@ -1,0 +1,7 @@
+// Texts within the HTML that the platform writes itself.
+
+/** The text as it stands within an element or a quoted attribute. */
+export function escaped(text: string): string {
+  const markup = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  return markup.replaceAll('"', "&quot;").replaceAll("'", "&#39;");
+}
