@@ -4,7 +4,7 @@ import { createClient, type Client } from "@slipway/client/client.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
-import { exitCodes, Refused, type ExitCode } from "./refused.ts";
+import { exitCodes, misuse, Refused, type ExitCode } from "./refused.ts";
 import { EventTooLarge, serverEvents, type ServerEvent } from "./server-events.ts";
 
 /** The platform answered with a refusal. */
@@ -58,6 +58,7 @@ export class ApiClient {
     this.#machine = options.machine;
     this.#bearer = options.bearer;
     this.api = createClient({ url: this.url, fetch: (request) => this.send(request) });
+    this.api.use({ onRequest: ({ params }) => refuseDots(params.path ?? {}) });
   }
 
   /** The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when the platform does not answer. */
@@ -188,6 +189,13 @@ export class ApiClient {
     return new Refused(`${this.url} cannot be reached (${why}). Is the platform running? Is the URL correct?`, {
       cause: error,
     });
+  }
+}
+
+/** An address takes a part of dots, even an encoded one, for another place of the platform. */
+function refuseDots(path: Readonly<Record<string, unknown>>): void {
+  for (const part of Object.values(path)) {
+    if (part === "." || part === "..") throw misuse(`"${part}" is not a name or an id.`);
   }
 }
 

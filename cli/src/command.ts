@@ -23,6 +23,8 @@ export type Operand = {
   readonly isOptional?: true;
   /** The first operand: it may be omitted although others follow, when one is missing; then its text is "". */
   readonly isOfFolder?: true;
+  /** Of the operand after one of the folder: a first text of this form is this operand when there is no other. */
+  readonly form?: RegExp;
   /** The last operand: it takes all that follow, at least one unless it is optional. */
   readonly isMany?: true;
 };
@@ -93,7 +95,8 @@ function parse(shape: CommandShape, parameters: readonly string[]): Given | null
   if (values["help"] === true) return null;
   const operands = shape.operands ?? [];
   const countMin = operands.filter(({ isOptional }) => isOptional !== true).length;
-  const isOmitted = operands[0]?.isOfFolder === true && typed.length === countMin - 1;
+  const isNext = typed.length === 1 && operands[1]?.form?.test(typed[0] ?? "") === true;
+  const isOmitted = operands[0]?.isOfFolder === true && (typed.length === countMin - 1 || isNext);
   const positionals = isOmitted ? ["", ...typed] : typed;
   const missing = operands.find(({ isOptional }, index) => isOptional !== true && positionals[index] === undefined);
   if (missing !== undefined) throw misused(shape, `${missing.name} is missing: ${lowered(missing.about)}`);

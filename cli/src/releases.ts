@@ -6,6 +6,7 @@ import { moment, state } from "./table.ts";
 
 const route = "/v2/projects/{project_id}/apps/{app_id}" as const;
 const shortCommit = 10;
+const numberForm = /^v?(\d{1,9})$/i;
 
 /** By verb. */
 export const releases = {
@@ -71,22 +72,27 @@ export const releases = {
 export const rollback = changeCommand({
   name: "rollback",
   about: `Make an earlier release live again, without a build; by default the one before. Pushes are then not deployed until
-you resume that or deploy by hand.`,
-  examples: ["rollback hello", "rollback hello 3"],
+you resume that or deploy by hand. A number alone is a release of the folder's app.`,
+  examples: ["rollback hello", "rollback hello 3", "rollback 3"],
   of: "app",
   hints: { 404: ({ path }) => `To list them: slipway releases list ${path.app_id}` },
-  operands: [{ name: "release", about: "Its number. Default: the one before.", isOptional: true }],
+  operands: [{ name: "release", about: "Its number. Default: the one before.", isOptional: true, form: numberForm }],
   async change({ api, path, given }) {
     const named = given.operand("release");
     const body = named === "" ? {} : { release: numberOf(named) };
     return await answerOf(api.POST(`${route}/rollback`, { params: { path }, body }));
   },
-  said: ({ number }, { path }) =>
-    `Release v${number} is live again. Pushes of a repository wait for now; to resume: slipway apps resume-deploys ${path.app_id}`,
+  said: ({ number, commit }, { path }) => [
+    `Release v${number} of ${path.app_id} is live again.`,
+    // Without a commit it came from an upload, and no push deploys it.
+    ...(commit === null
+      ? []
+      : [`Pushes are not deployed for now. To resume that: slipway apps resume-deploys ${path.app_id}`]),
+  ],
 });
 
 function numberOf(text: string): number {
-  const [, digits] = /^v?(\d{1,9})$/i.exec(text) ?? [];
+  const [, digits] = numberForm.exec(text) ?? [];
   if (digits !== undefined) return Number(digits);
   throw misuse(
     `The release is "${text}", but must be a number such as 3 or v3. To list them: slipway releases list <app>`,

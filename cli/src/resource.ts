@@ -160,7 +160,7 @@ export function showCommand<Item>(
 export function changeCommand<Answer>(
   shape: Common & {
     /** What is destroyed, as a question; null: nothing. The command asks it on a terminal, and needs `--yes` without one. */
-    readonly question?: (at: At) => string | null;
+    readonly question?: (at: At) => string | null | Promise<string>;
     readonly change: (at: At) => Promise<Answer>;
     /** One line, or several. */
     readonly said: (answer: Answer, at: At) => string | readonly string[];
@@ -173,7 +173,7 @@ export function changeCommand<Answer>(
     ...common,
     options: { ...options, ...(question === undefined ? {} : yesOption) },
     async run(at) {
-      const asked = question?.(at) ?? null;
+      const asked = (await question?.(at)) ?? null;
       if (asked !== null) await confirm(at.given, at.machine, plain(asked));
       const answer = await change(at);
       output(at.given, at.machine, answer, () => {

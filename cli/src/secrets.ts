@@ -63,12 +63,15 @@ asks for the value on a terminal, and reads it from standard input elsewhere, so
     of: "project",
     operands: [{ name: "NAME", about: "The name of a secret.", isMany: true }],
     options: { ...restartOption, ...appOption },
-    question: ({ given }) => `Remove ${given.operands("NAME").join(", ")}?`,
+    async question(at) {
+      const names = at.given.operands("NAME");
+      const all = Object.keys(await read(at));
+      for (const name of names) if (!all.includes(name)) throw noSecret(name, all);
+      return `Remove ${names.join(", ")}?`;
+    },
     async change(at) {
       const names = at.given.operands("NAME");
-      const all = await read(at);
-      for (const name of names) if (!Object.hasOwn(all, name)) throw noSecret(name, Object.keys(all));
-      const kept = Object.fromEntries(Object.entries(all).filter(([name]) => !names.includes(name)));
+      const kept = Object.fromEntries(Object.entries(await read(at)).filter(([name]) => !names.includes(name)));
       const { message } = await write(at, kept);
       return { names, message };
     },

@@ -53,6 +53,7 @@ test("apps are shown, scaled, set, stopped, started and deleted", async (t) => {
   await done("apps", "restart", "hello");
   assert.match(await refused(1, "apps", "resume-deploys", "hello"), /nothing to resume/);
 
+  assert.match(await refused(2, "apps", "delete", "..", "--yes"), /^"\.\." is not a name or an id\./);
   assert.match(await refused(4, "apps", "show", "helo"), /^The project has no app "helo"\. Did you mean hello\?/);
   assert.match(
     await refused(4, "logs", "unlike"),
@@ -89,9 +90,10 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   assert.match(await refused(2, "releases", "show", "hello", "seven"), /must be a number such as 3 or v3/);
   assert.match(
     (await done("rollback", "hello", "1")).stderr,
-    /^Release v1 is live again.*slipway apps resume-deploys hello\n/,
+    /^Release v1 of hello is live again\.\nPushes are not deployed for now\. .*slipway apps resume-deploys hello\n/,
   );
   await done("apps", "resume-deploys", "hello");
+  assert.match(await refused(2, "rollback", "3"), /^app is missing/, "a number alone is a release");
   assert.match(await refused(4, "rollback", "hello", "9"), /no release v9\. To list them: slipway releases list hello/);
 
   assert.match(await refused(4, "rollouts", "show", "hello"), /slipway releases list hello/);
@@ -224,6 +226,7 @@ test("secrets are set beside others, from arguments, a file or standard input, a
   assert.match(await refused(2, "secrets", "set", "A", "B"), /standard input has one value only/);
   assert.match(await refused(2, "secrets", "set", "--from-env", `${file}.not`), /cannot be read/);
   assert.match(await refused(4, "secrets", "remove", "THRE", "--yes"), /Did you mean THREE\?/);
+  assert.match(await refused(4, "secrets", "remove", "NOPE"), /no secret "NOPE"/, "it asks nothing");
   assert.match(await refused(2, "secrets", "remove", "THREE"), /add --yes/);
   await done("secrets", "remove", "THREE", "TWO", "--yes");
   assert.equal((await done("secrets")).stdout, "NAME\nONE\n");

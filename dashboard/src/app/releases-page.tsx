@@ -31,7 +31,11 @@ export function ReleasesPage(): ReactNode {
   useTitle("Releases", ref.app);
   return (
     <>
-      {typeof app.data?.autoDeployPausedAt === "string" && mayChange ? <ResumeDeploys /> : null}
+      {typeof app.data?.autoDeployPausedAt === "string" && mayChange ? (
+        <div className="before-list">
+          <ResumeDeploys />
+        </div>
+      ) : null}
       <RollOut />
       <Answer of={releases}>
         {({ items }) => (

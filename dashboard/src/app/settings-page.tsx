@@ -101,11 +101,25 @@ export function SettingsPage(): ReactNode {
   );
 }
 
+/** What people change most, in this order. */
+const first = [
+  ...["compute", "cpu", "memory", "gpuCount", "minReplicaCount", "maxReplicaCount", "cooldownPeriodSeconds"],
+  ...["replicaConcurrency", "responseGracePeriodSeconds", "gitRepo", "gitBranch", "gitPath", "gitAutoDeploy"],
+];
+/** What clients write, and what stays as it is. */
+const last = ["partialUpload", "cliVersion", "name"];
+
 function wanted(settings: Readonly<Record<string, Setting>>, search: string): [string, Setting][] {
   const text = search.toLowerCase();
-  return Object.entries(settings).filter(
+  const found = Object.entries(settings).filter(
     ([name]) => name.toLowerCase().includes(text) || fieldOf(name)?.about.toLowerCase().includes(text) === true,
   );
+  return found.toSorted(([one], [other]) => rankOf(one) - rankOf(other));
+}
+
+function rankOf(name: string): number {
+  if (first.includes(name)) return first.indexOf(name) - first.length;
+  return last.indexOf(name) + 1;
 }
 
 function isEditable(name: string): boolean {

@@ -121,7 +121,7 @@ function Rows({ label, project, apps, last }: RowsProps): ReactNode {
   const numbers: readonly Column[] = [
     "Replicas",
     "Calls, last hour",
-    "Errors",
+    "Errors (5xx)",
     ...(costOf === null ? [] : ["Cost today"]),
   ].map((head) => ({ head, isNumber: true }));
   return (
