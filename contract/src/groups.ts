@@ -13,7 +13,7 @@ const forms: readonly (readonly [name: string, form: RegExp])[] = [
   ["Tokens", /\/(?:service-accounts|api-keys|operator\/(?:tokens|signing-keys))\b|jwks/],
   ["Operator", /^\/v2\/operator\//],
   ["Sign-in and people", /^\/(?:v2\/auth|device-authorization|token)\b|\/(?:members|invitations)\b/],
-  ["Apps", /\/(?:apps|partner-apps|uploads)\b/],
+  ["Apps", /\/(?:apps|partner-apps|uploads|git-repositories)\b/],
   ["Projects", /^\/v2\/projects/],
   ["Platform", /^\//],
 ];

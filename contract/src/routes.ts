@@ -16,6 +16,7 @@ import { peopleRoutes } from "./people-routes.ts";
 import { planRoutes } from "./plan-routes.ts";
 import { projectRoutes } from "./project-routes.ts";
 import { releaseRoutes } from "./release-routes.ts";
+import { repositoryRoutes } from "./repository-routes.ts";
 import { paths, type Route } from "./route.ts";
 import { rollOutRoutes } from "./roll-out-routes.ts";
 import { runRoutes } from "./run-routes.ts";
@@ -160,6 +161,7 @@ export const routes = {
   ...announcementRoutes,
   ...lifecycleRoutes,
   ...gitRoutes,
+  ...repositoryRoutes,
   ...projectRoutes,
   ...peopleRoutes,
   ...passwordRoutes,

@@ -123,7 +123,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
     ...{ runs: calls.runUseCases, fileRuns: openFileRuns(settings, useCases) },
     ...hardwareParts(driver, billing.priceOf),
     webhooks: webhooks.useCases,
-    gitHooks: pushes.gitHooks,
+    ...{ gitHooks: pushes.gitHooks, repositories: pushes.repositories },
   });
   guard.addOwnListener({ host: config.host, port });
   await onListening(port);

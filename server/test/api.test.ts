@@ -5,6 +5,7 @@ import * as answers from "@slipway/contract/answers.ts";
 import { auditRoutes } from "@slipway/contract/audit-routes.ts";
 import { deviceRoutes } from "@slipway/contract/device-routes.ts";
 import { gitRoutes } from "@slipway/contract/git-routes.ts";
+import { repositoryRoutes } from "@slipway/contract/repository-routes.ts";
 import { lifecycleRoutes } from "@slipway/contract/lifecycle-routes.ts";
 import { passwordRoutes } from "@slipway/contract/password-routes.ts";
 import { peopleRoutes } from "@slipway/contract/people-routes.ts";
@@ -37,7 +38,16 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 /** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
 const testedElsewhere: Readonly<Record<string, Route>> = {
   ...{ ...lifecycleRoutes, ...rollOutRoutes, ...projectRoutes, ...peopleRoutes, ...passwordRoutes },
-  ...{ ...gitRoutes, ...uploadRoutes, ...volumeRoutes, ...deviceRoutes, ...tokenRoutes, ...planRoutes, ...usageRoutes },
+  ...{
+    ...gitRoutes,
+    ...repositoryRoutes,
+    ...uploadRoutes,
+    ...volumeRoutes,
+    ...deviceRoutes,
+    ...tokenRoutes,
+    ...planRoutes,
+    ...usageRoutes,
+  },
   ...Object.fromEntries(Object.entries(auditRoutes).filter(([id]) => id !== "listAuditLog")),
 };
 

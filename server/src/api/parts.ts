@@ -28,6 +28,7 @@ import type { UseHistory } from "#scheduler/use-history.ts";
 import type { People } from "#people/people.ts";
 import type { OpenedMembership } from "#people/open.ts";
 import type { GitHooks } from "#pushes/git-hooks.ts";
+import type { Repositories } from "#pushes/repositories.ts";
 import type { FileRuns } from "#runs/file-runs.ts";
 import type { RunUseCases } from "#runs/run-use-cases.ts";
 import type { VolumeUploads } from "#volumes/volume-uploads.ts";
@@ -54,6 +55,7 @@ export type ApiParts = {
   readonly runs: RunUseCases;
   readonly webhooks: WebhookUseCases;
   readonly gitHooks: GitHooks;
+  readonly repositories: Repositories;
   readonly coupons: CouponUseCases;
   readonly usage: UsageQueries;
   readonly statements: StatementQueries;

@@ -32,6 +32,7 @@ import { planHandlers } from "./plans.ts";
 import { platformHandlers } from "./platform-info.ts";
 import { projectHandlers } from "./projects.ts";
 import { releaseHandlers } from "./releases.ts";
+import { repositoryHandlers } from "./repositories.ts";
 import { resourceMetricsHandlers } from "./resource-metrics.ts";
 import { rollOutHandlers } from "./roll-outs.ts";
 import { addRoutes } from "./router.ts";
@@ -80,6 +81,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...runHandlers(all),
     ...webhookHandlers(all),
     ...gitHookHandlers(all),
+    ...repositoryHandlers(all),
     ...couponHandlers(all),
     ...usageHandlers(all),
     ...statementHandlers(all),

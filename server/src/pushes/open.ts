@@ -1,4 +1,5 @@
-// Opens what deploys pushes: hook addresses, polling, verdicts, and the statuses of commits.
+// Opens what deploys pushes: hook addresses, polling, verdicts, and the statuses of commits; and what asks git hosts about
+// repositories before there is an app.
 import type { BuildReceiver } from "#apps/build-receiver.ts";
 import type { GitHosts } from "#apps/repository.ts";
 import { cpuSecondsFor, Git } from "#deploy/sources/git-command.ts";
@@ -11,6 +12,7 @@ import { BranchPoll } from "./branch-poll.ts";
 import { commitStatuses, type PushPages } from "./commit-statuses.ts";
 import { GitHooks } from "./git-hooks.ts";
 import { PushJudge } from "./push-judge.ts";
+import { Repositories } from "./repositories.ts";
 
 export type PushSettings = {
   readonly gitHosts: GitHosts;
@@ -31,6 +33,7 @@ type Parts = Foundation & {
 export type OpenedPushes = {
   /** For the API; deliveries get their verdicts once `start` was called. */
   readonly gitHooks: GitHooks;
+  readonly repositories: Repositories;
   readonly start: () => Promise<void>;
 };
 
@@ -47,6 +50,7 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const loops = [commitStatuses({ ...parts, client, remote }), ...(gitPollSeconds > 0 ? [poll.loop] : [])];
   return {
     gitHooks: new GitHooks({ ...parts, onDelivery }),
+    repositories: new Repositories({ remote, hosts }),
     async start() {
       await remote.clean();
       judge.loop.start();

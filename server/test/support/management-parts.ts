@@ -2,6 +2,7 @@
 import type { TestContext } from "node:test";
 import { RequestKeys } from "#accounts/request-keys.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
+import { toolEnvironmentOf } from "#config.ts";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
 import { TokenCheck } from "#accounts/token-check.ts";
@@ -9,6 +10,7 @@ import { TokenUseCases } from "#accounts/token-use-cases.ts";
 import { Authenticator } from "#accounts/authenticator.ts";
 import { TokenUses } from "#accounts/token-uses.ts";
 import type { IsThere } from "#apps/releases.ts";
+import type { GitHosts } from "#apps/repository.ts";
 import { useCases } from "#apps/use-cases.ts";
 import { AuditChain } from "#audit/chain/audit-chain.ts";
 import { AuditLog } from "#audit/audit-log.ts";
@@ -21,6 +23,9 @@ import { plansOfNoFile, type Plans } from "#billing/plans/plan.ts";
 import { StatementQueries } from "#billing/statements/statement-queries.ts";
 import { UsageQueries } from "#billing/usage/usage-queries.ts";
 import { endPushes, rebuild, receiveBuild, receiveUpload, receiveSettings, requestCancel } from "#deploy/receive.ts";
+import { Git } from "#deploy/sources/git-command.ts";
+import type { FindCredential } from "#deploy/sources/git-folder.ts";
+import { GitRemote } from "#deploy/sources/git-remote.ts";
 import { Uploads } from "#deploy/uploads.ts";
 import { StorageFiles } from "#drivers/storage-files.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
@@ -35,6 +40,7 @@ import type { Mail } from "#people/mailer.ts";
 import { MemberUseCases } from "#people/member-use-cases.ts";
 import { plainSettings } from "#people/people-settings.ts";
 import { GitHooks } from "#pushes/git-hooks.ts";
+import { Repositories } from "#pushes/repositories.ts";
 import { loadAuthSecret } from "#people/auth-secret.ts";
 import { People, type PeopleOptions } from "#people/people.ts";
 import { admittingReceiver } from "#billing/plans/admission.ts";
@@ -68,9 +74,13 @@ export type ManagementOptions = {
   readonly failedTokensPerMinute?: number;
   /** What a volume may hold; without a limit by default. */
   readonly storageBytes?: number;
+  /** By default, only github.com. */
+  readonly gitHosts?: GitHosts;
   /** Overrides for people. */
   readonly people?: Partial<PeopleOptions>;
 };
+
+const githubOnly: GitHosts = { defaultUrl: "https://github.com/{owner}/{repo}.git", otherUrls: [] };
 
 type Fixture = Awaited<ReturnType<typeof openFixture>>;
 type Door = Awaited<ReturnType<typeof openDoor>>;
@@ -92,7 +102,8 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const volumes = new Volumes({ db, files, space, onRemoved: () => undefined });
   const volumeUploads = new VolumeUploads({ db, clock, files, space, disk });
   const fileRuns = openFileRuns({ asyncBodyBytesMax: 1_000_000 }, cases);
-  const all = { ...apiParts, uploads, fileRuns, volumes, volumeUploads };
+  const repositories = repositoriesOf(t, fixture, { cases, gitHosts: options.gitHosts ?? githubOnly });
+  const all = { ...apiParts, uploads, fileRuns, volumes, volumeUploads, repositories };
   return { fixture, door, cases, apiParts: all, uploadsDir, storageDir };
 }
 
@@ -134,6 +145,19 @@ async function openDoor(t: TestContext, fixture: Fixture, options: ManagementOpt
   };
 }
 
+/** With the real git. */
+function repositoriesOf(
+  t: TestContext,
+  { clock }: Fixture,
+  { cases, gitHosts: hosts }: { readonly cases: ReturnType<typeof useCases>; readonly gitHosts: GitHosts },
+): Repositories {
+  const findCredential: FindCredential = (projectId, host) => cases.credentials.forFetch(projectId, host);
+  const git = new Git({ toolEnvironment: toolEnvironmentOf(process.env) });
+  const sourcesDir = temporaryFolder(t, "sources");
+  const remote = new GitRemote({ git, hosts, sourcesDir, findCredential, bytesMax: 100_000_000, clock });
+  return new Repositories({ remote, hosts });
+}
+
 /** The use cases on top of the parts. */
 function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: ManagementOptions) {
   const { db, sealer, clock, keys, log } = fixture;
@@ -143,8 +167,8 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     { receiveBuild, receiveUpload, receiveSettings, rebuild, requestCancel, endPushes },
     { plans: planUseCases, refusal: () => null },
   );
-  const { isThere = () => Promise.resolve(true) } = options;
-  const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged, isThere });
+  const { isThere = () => Promise.resolve(true), gitHosts = githubOnly } = options;
+  const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged, isThere, gitHosts });
   const ignore = (): void => undefined;
   const guard = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
   const checkUrl = (url: string): string | null => guard.checkUrl(url);

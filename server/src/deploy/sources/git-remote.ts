@@ -11,7 +11,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Git, GitResult, GitRun } from "./git-command.ts";
 import { explainGitFailure } from "./git-error.ts";
 import { prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
-import { repositoryAddress, isCommit, type SourceUrl } from "./git-url.ts";
+import { repositoryAddress, checkBranch, isCommit, type SourceUrl } from "./git-url.ts";
 
 export type GitRemoteOptions = {
   readonly git: Git;
@@ -33,8 +33,17 @@ export type CommitFacts = {
   readonly isTouched: boolean | null;
 };
 
+/** `hasMore`: there are others. */
+export type Branches = {
+  readonly defaultBranch: string | null;
+  readonly branches: readonly string[];
+  readonly hasMore: boolean;
+};
+
 /** Next to the builds' folders. */
 export const asksName = "asks";
+/** As many as somebody can choose from. */
+const branchesMax = 500;
 const timeoutMs = { list: 20_000, fetch: 120_000 } as const;
 
 /** Each question uses a folder of its own, which is removed after it. */
@@ -73,6 +82,21 @@ export class GitRemote {
         ok: true,
         value: new Map(found.map(([commit = "", ref = ""]) => [ref.slice("refs/heads/".length), commit])),
       };
+    });
+  }
+
+  /** The branches of a repository, the default one first, with a limit. */
+  async branches(repository: RemoteRepository, signal: AbortSignal): Promise<Checked<Branches>> {
+    return await this.#ask<Branches>(repository, signal, async (ask) => {
+      const args = ["ls-remote", "--symref", "--end-of-options", ask.url, "HEAD", "refs/heads/*"];
+      const listed = await ask.run(args, { isRemote: true, timeoutMs: timeoutMs.list });
+      if (!listed.isOk) return { ok: false, reason: ask.explain(listed) };
+      const named = listed.output.matchAll(/^[0-9a-f]+\trefs\/heads\/(.+)$/gm);
+      const all = Array.from(named, ([, name = ""]) => name).filter((name) => checkBranch(name).ok);
+      const head = /^ref: refs\/heads\/(.+)\tHEAD$/m.exec(listed.output)?.[1];
+      const first = all.filter((name) => name === head);
+      const branches = [...first, ...all.filter((name) => name !== head)].slice(0, branchesMax);
+      return { ok: true, value: { defaultBranch: first[0] ?? null, branches, hasMore: branches.length < all.length } };
     });
   }
 

@@ -1,0 +1,29 @@
+// What git hosts say of repositories, for whoever chooses one for a new app.
+import type { z } from "zod";
+import type { branchList } from "@slipway/contract/repository-routes.ts";
+import { allowedText } from "@slipway/contract/field.ts";
+import { appFields } from "@slipway/contract/app-fields.ts";
+import { Fault } from "#lib/fault.ts";
+import type { AskedRepository } from "#pushes/repositories.ts";
+import { projectOf, type ApiCall, type Handlers } from "./call.ts";
+import { projectGate } from "./project-gate.ts";
+import type { HandlerParts } from "./parts.ts";
+
+/** Each starts git, or connects to a host. */
+const looks = { max: 8, projectMax: 2, projectWaitingMax: 10, what: "repositories" };
+
+/** Route handlers that look into repositories. */
+export function repositoryHandlers({ repositories, stopping }: HandlerParts) {
+  const gate = projectGate(looks);
+  const asked = (call: ApiCall): AskedRepository => {
+    const { gitRepo } = call.query;
+    if (typeof gitRepo === "string") return { projectId: projectOf(call), gitRepo, signal: stopping };
+    throw new Fault("invalid", `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`);
+  };
+  return {
+    async listBranches(call): Promise<z.infer<typeof branchList>> {
+      const found = await gate.run(() => repositories.branches(asked(call)), { key: projectOf(call) });
+      return { ...found, branches: [...found.branches] };
+    },
+  } satisfies Handlers;
+}

@@ -1,0 +1,93 @@
+// Looking into repositories before there is an app, over the API: what a real git host says of branches, and what becomes of
+// addresses that are not allowed or cannot be read.
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import "./support/leftovers.ts";
+import { startGitServer, type GitServer, type GitServerOptions } from "./support/git-server.ts";
+import { startManagementApi, type ApiAnswer, type ApiUnderTest } from "./support/management-api.ts";
+
+type Stage = {
+  readonly api: ApiUnderTest;
+  readonly git: GitServer;
+  readonly ask: (path: string, query: Readonly<Record<string, string>>, token?: string) => Promise<ApiAnswer>;
+};
+
+async function openStage(t: TestContext, options: GitServerOptions = {}): Promise<Stage> {
+  const git = await startGitServer(t, options);
+  const api = await startManagementApi(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] } });
+  const ask: Stage["ask"] = (path, query, token = api.token) =>
+    api.call("GET", `/v2/projects/${api.projectId}/git-repositories${path}?${new URLSearchParams(query)}`, { token });
+  return { api, git, ask };
+}
+
+test("branches are listed with the default one first, and a limit", async (t) => {
+  const { git, ask } = await openStage(t);
+  await git.createRepo("acme", "app", { "main.py": "" }, "trunk");
+  await git.push("acme", "app", { "main.py": "" }, "a/feature");
+  const answer = await ask("/branches", { gitRepo: `http://${git.host}/acme/app.git` });
+  assert.deepEqual(
+    [answer.status, answer.body],
+    [200, { gitRepo: "acme/app", defaultBranch: "trunk", branches: ["trunk", "a/feature"], hasMore: false }],
+  );
+  const commit = await git.git("acme", "app", ["rev-parse", "trunk"]);
+  const refs = Array.from({ length: 600 }, (_one, at) => `create refs/heads/b${at} ${commit}\n`).join("");
+  await git.git("acme", "app", ["update-ref", "--stdin"], refs);
+  const many = (await ask("/branches", { gitRepo: "acme/app" })).body;
+  assert.deepEqual([many.branches.length, many.branches[0], many.hasMore], [500, "trunk", true]);
+});
+
+test("a private repository is read with the credential of the project, which no answer contains", async (t) => {
+  const { api, git, ask } = await openStage(t, { credentials: "x-access-token:s3cret-t0ken" });
+  await git.createRepo("acme", "app", { "main.py": "" });
+  const refused = await ask("/branches", { gitRepo: "acme/app" });
+  assert.equal(refused.status, 422);
+  const why = new RegExp(
+    `^gitRepo cannot be read: acme/app on ${git.host} does not exist, or it is private: .* Correct gitRepo, or add a credential \\(PUT …/git-credentials/\\{host\\}\\) and try again\\.$`,
+  );
+  assert.match(refused.body.message, why);
+  const put = (secret: string): Promise<ApiAnswer> =>
+    api.call("PUT", `/v2/projects/${api.projectId}/git-credentials/${git.host}`, { body: { kind: "token", secret } });
+  await put("wr0ng-t0ken");
+  const wrong = await ask("/branches", { gitRepo: "acme/app" });
+  assert.match(wrong.body.message, /is not allowed to read it/);
+  assert.doesNotMatch(JSON.stringify(wrong.body), /wr0ng-t0ken/);
+  await put("s3cret-t0ken");
+  assert.deepEqual((await ask("/branches", { gitRepo: "acme/app" })).body.branches, ["main"]);
+});
+
+test("nothing is asked of hosts that builds may not fetch from, and nobody asks who may not create apps", async (t) => {
+  const { api, git, ask } = await openStage(t);
+  const foreign = await ask("/branches", { gitRepo: "http://169.254.169.254/latest/meta-data" });
+  assert.deepEqual(
+    [foreign.status, foreign.body.message],
+    [400, `gitRepo is on "169.254.169.254", but must be on ${git.host} here (SLIPWAY_GIT_HOSTS).`],
+  );
+  const withKey = await ask("/branches", { gitRepo: `http://me:hunter2@${git.host}/acme/app` });
+  assert.equal(withKey.status, 400);
+  assert.doesNotMatch(JSON.stringify(withKey.body), /hunter2/);
+  for (const gitRepo of ["--upload-pack=touch /tmp/x", "../../etc", "ext::sh -c id", "file:///etc/passwd"]) {
+    const answer = await ask("/branches", { gitRepo });
+    assert.deepEqual([answer.status, answer.body.message.startsWith("gitRepo ")], [400, true], gitRepo);
+  }
+  const missing = await ask("/branches", {});
+  assert.deepEqual([missing.status, missing.body.message.startsWith("gitRepo is missing")], [400, true]);
+  assert.deepEqual(git.requests, []);
+  await git.createRepo("acme", "empty", { "main.py": "" });
+  await git.git("acme", "empty", ["update-ref", "-d", "refs/heads/main"]);
+  const empty = await ask("/branches", { gitRepo: "acme/empty" });
+  assert.deepEqual([empty.status, empty.body.message], [422, "gitRepo is acme/empty, which has no branches yet."]);
+  const billing = await api.issue({ kind: "service_account", role: "billing" });
+  assert.equal((await ask("/branches", { gitRepo: "acme/app" }, billing)).status, 403);
+});
+
+test("a host that does not answer is said to be unreachable, by its name", async (t) => {
+  const { git, ask } = await openStage(t, {
+    intercept: (request) => {
+      request.socket.destroy();
+      return true;
+    },
+  });
+  const answer = await ask("/branches", { gitRepo: "acme/app" });
+  assert.equal(answer.status, 422);
+  assert.match(answer.body.message, new RegExp(`^gitRepo cannot be read: .*${git.host}`));
+});
