@@ -1,5 +1,4 @@
-// The routes that look into repositories before there is an app: which ones a project can see, their branches, the folders that
-// have a settings file, and what that file sets. They change nothing.
+// The route that looks into a repository before there is an app. It changes nothing.
 import { z } from "zod";
 import { appFields } from "./app-fields.ts";
 import type { Field } from "./field.ts";

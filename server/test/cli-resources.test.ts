@@ -88,9 +88,15 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   assert.match((await done("releases", "show", "hello", "v1")).stdout, /^Release +v1\nState +replaced\n/);
   assert.match(await refused(4, "releases", "show", "hello", "7"), /slipway releases list hello/);
   assert.match(await refused(2, "releases", "show", "hello", "seven"), /must be a number such as 3 or v3/);
+  assert.match((await done("rollback", "hello", "1")).stderr, /^Release v1 of hello is live again\.\n$/);
+  await db
+    .updateTable("releases")
+    .set({ commit_sha: "c".repeat(40) })
+    .where("app_id", "=", appId)
+    .execute();
   assert.match(
-    (await done("rollback", "hello", "1")).stderr,
-    /^Release v1 of hello is live again\.\nPushes are not deployed for now\. .*slipway apps resume-deploys hello\n/,
+    (await done("rollback", "hello", "v2")).stderr,
+    /^Release v2 of hello is live again\.\nPushes are not deployed for now\. .*slipway apps resume-deploys hello\n/,
   );
   await done("apps", "resume-deploys", "hello");
   assert.match(await refused(2, "rollback", "3"), /^app is missing/, "a number alone is a release");

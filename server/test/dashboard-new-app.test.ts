@@ -11,6 +11,7 @@ import "./support/leftovers.ts";
 import type { Page } from "./support/browser.ts";
 import { axeFindings, looks, takePicture } from "./support/dashboard-stage.ts";
 import { lookAt } from "./support/every-look.ts";
+import { startGitServer } from "./support/git-server.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { makePerson } from "./support/person.ts";
@@ -46,8 +47,8 @@ const isOpen = "document.querySelector('dialog[open]') !== null";
 
 type Stage = { readonly api: ApiUnderTest; readonly open: OpenPage; readonly project: string };
 
-async function openStage(t: TestContext): Promise<Stage> {
-  const api = await startManagementApi(t);
+async function openStage(t: TestContext, options: Parameters<typeof startManagementApi>[1] = {}): Promise<Stage> {
+  const api = await startManagementApi(t, options);
   return { api, open: await openPages(t, api.baseUrl), project: `/dashboard/projects/${api.projectId}` };
 }
 
@@ -135,14 +136,23 @@ describe("the command palette", { skip: withoutBrowser }, () => {
 
 describe("the page of a new app", { skip: withoutBrowser }, () => {
   test("says what is wrong before and after it asks the platform, and creates the app with its settings and variables", async (t) => {
-    const { api, open, project } = await openStage(t);
+    const git = await startGitServer(t);
+    await git.createRepo("acme", "examples", { "main.py": "" }, "main");
+    await git.push("acme", "examples", { "main.py": "" }, "x'\"><img/src=x");
+    const stage = await openStage(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] } });
+    const { api, open, project } = stage;
     const page = await open(`${project}/new?branch=dev`);
     await useToken(page, api.token);
-    await page.type("Repository", "https://github.com/acme/examples/tree/main/apps/Image_Resize?tab=readme");
+    await page.type("Repository", "acme/none");
+    await page.shows(`gitRepo cannot be read: acme/none on ${git.host} does not exist, or it is private`);
+    await page.type("Repository", `http://${git.host}/acme/examples/tree/main/apps/Image_Resize?tab=readme`);
+    await page.shows("Found: 2 branches; the default one is main.");
+    const offered = "[...document.getElementById('setting-gitBranch').list.options].map(({ value }) => value)";
+    assert.deepEqual(await page.evaluate(offered), ["main", "x'\"><img/src=x"]);
     const valueOf = (name: string): Promise<string> =>
       page.evaluate(`document.getElementById("setting-${name}").value`);
     assert.deepEqual(await Promise.all(["gitRepo", "gitBranch", "gitPath", "name"].map(valueOf)), [
-      "https://github.com/acme/examples",
+      `http://${git.host}/acme/examples`,
       "main",
       "apps/Image_Resize",
       "image-resize",

@@ -8,6 +8,7 @@ import { api, ask, messageOf } from "#api.ts";
 import { useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { OtherWays } from "#project/first-app.tsx";
+import { useBranches } from "./branches.ts";
 import { PriceLine } from "./price-line.tsx";
 import { readRepositoryAddress, suggestedName } from "./repository-address.ts";
 import { ComputeField, fieldId, SettingField, type SettingsForm } from "./setting-fields.tsx";
@@ -182,7 +183,7 @@ function NewApp({ project }: { readonly project: string }): ReactNode {
         void submit();
       }}
     >
-      <Source form={form} isNameInToml={isNameInToml} />
+      <Source project={project} form={form} isNameInToml={isNameInToml} />
       <Hardware form={form} />
       <PriceLine form={form} toml={toml} />
       <MoreSettings form={form} toml={toml} />
@@ -251,7 +252,10 @@ function withText(
   return { ...next, name: suggestedName({ gitRepo: next.gitRepo ?? "", gitPath: next.gitPath ?? "" }) };
 }
 
-function Source({ form, isNameInToml }: { readonly form: SettingsForm; readonly isNameInToml: boolean }): ReactNode {
+type SourceProps = { readonly project: string; readonly form: SettingsForm; readonly isNameInToml: boolean };
+
+function Source({ project, form, isNameInToml }: SourceProps): ReactNode {
+  const branches = useBranches(project, form.texts.gitRepo ?? "");
   return (
     <>
       <h2>Source</h2>
@@ -264,7 +268,7 @@ function Source({ form, isNameInToml }: { readonly form: SettingsForm; readonly 
           placeholder="acme/app"
           isRequired
         />
-        <SettingField form={form} name="gitBranch" label="Branch" />
+        <SettingField form={form} name="gitBranch" label="Branch" offers={branches.names} note={branches.note} />
         <SettingField
           form={form}
           name="gitPath"

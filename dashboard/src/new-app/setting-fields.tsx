@@ -25,6 +25,10 @@ type FieldProps = {
   readonly hint?: string;
   readonly placeholder?: string;
   readonly isRequired?: boolean;
+  /** Values to choose from; others can be typed. */
+  readonly offers?: readonly string[];
+  /** What has just been found out, read out when it changes. */
+  readonly note?: string;
 };
 
 /** What the platform has, with prices. */
@@ -47,6 +51,8 @@ export function SettingField({
   hint,
   placeholder,
   isRequired = false,
+  offers = [],
+  note,
 }: FieldProps): ReactNode {
   const [wasLeft, setLeft] = useState(false);
   const row = rowOf(name);
@@ -63,9 +69,10 @@ export function SettingField({
   if (choices !== null) {
     return <NativeSelect {...shared} data={[{ value: "", label: `default: ${defaultText(name)}` }, ...choices]} />;
   }
-  return (
+  const input = (
     <TextInput
       {...shared}
+      list={offers.length === 0 ? undefined : `${fieldId(name)}-offers`}
       type={"isSecret" in row ? "password" : "text"}
       inputMode={row.kind === "number" ? "decimal" : row.kind === "integer" ? "numeric" : undefined}
       autoComplete="off"
@@ -73,6 +80,20 @@ export function SettingField({
       required={isRequired}
       placeholder={placeholder ?? `default: ${defaultText(name)}`}
     />
+  );
+  if (note === undefined) return input;
+  return (
+    <div>
+      {input}
+      <datalist id={`${fieldId(name)}-offers`}>
+        {offers.map((offer) => (
+          <option key={offer} value={offer} />
+        ))}
+      </datalist>
+      <p className="muted" role="status">
+        {note}
+      </p>
+    </div>
   );
 }
 

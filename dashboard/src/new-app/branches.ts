@@ -1,0 +1,42 @@
+// The branches of the repository that is typed, asked of its git host once the typing pauses. They are an offer: whatever the host
+// answers, a branch can be typed.
+import { useDebouncedValue } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { api, ask, messageOf } from "#api.ts";
+import { problemOf } from "./setting-values.ts";
+
+/** Of typing. */
+const pauseMs = 600;
+
+/** What is known of the branches. */
+export type Branches = {
+  readonly names: readonly string[];
+  readonly defaultBranch: string | null;
+  /** What became of the question; "" before there is one. */
+  readonly note: string;
+};
+
+/** Asks for each repository once. */
+export function useBranches(project: string, typed: string): Branches {
+  const [gitRepo] = useDebouncedValue(typed, pauseMs);
+  const isAsked = gitRepo !== "" && problemOf("gitRepo", gitRepo) === "";
+  const { data, error, isFetching } = useQuery({
+    queryKey: ["branches", project, gitRepo],
+    queryFn: ({ signal }) => {
+      const params = { path: { project_id: project }, query: { gitRepo } };
+      return ask(api.GET("/v2/projects/{project_id}/git-repositories/branches", { params, signal }));
+    },
+    enabled: isAsked,
+    retry: false,
+    staleTime: 60_000,
+    refetchOnWindowFocus: false,
+  });
+  const none = { names: [], defaultBranch: null };
+  if (!isAsked || gitRepo !== typed) return { ...none, note: "" };
+  if (isFetching) return { ...none, note: "Asking its git host for the branches …" };
+  if (data === undefined) return { ...none, note: error === null ? "" : messageOf(error) };
+  const { branches, defaultBranch, hasMore } = data;
+  const count = `${hasMore ? "More than " : ""}${branches.length} ${branches.length === 1 ? "branch" : "branches"}`;
+  const preset = defaultBranch === null ? "" : `; the default one is ${defaultBranch}`;
+  return { names: branches, defaultBranch, note: `Found: ${count}${preset}.` };
+}
