@@ -215,6 +215,8 @@ describe("the pages of an app", { skip: withoutBrowser }, () => {
       "paused-git": { url: `${api.baseUrl}${pages}/apps/paused/git`, text: "Make a hook address" },
       "idle-overview": { url: `${api.baseUrl}${pages}/apps/paused`, text: "Nothing was measured" },
     };
-    await lookAtAll(open, sights);
+    const reader = await open("/dashboard");
+    await reader.shows("Sign out");
+    await lookAtAll(reader, sights);
   });
 });

@@ -121,7 +121,9 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
       "new-project": { url: `${api.baseUrl}/dashboard/projects/new`, text: "Create the project" },
       "charged-usage": { url: `${base}/usage`, text: "To pay so far" },
     };
-    await lookAtAll(open, sights);
+    const reader = await open("/dashboard");
+    await reader.shows("Sign out");
+    await lookAtAll(reader, sights);
   });
 
   test("say what to do where nothing is there, and what a role may not do", async (t) => {
@@ -135,7 +137,9 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
       "empty-webhooks": { url: `${base}/webhooks`, text: "No deliveries yet." },
       "empty-billing": { url: `${base}/billing`, text: "No coupon is applied." },
     };
-    await lookAtAll(open, sights);
+    const reader = await open("/dashboard");
+    await reader.shows("Sign out");
+    await lookAtAll(reader, sights);
     const page = await openAs(emails.member, `${pages}/members`);
     await page.shows("Your role does not allow you to invite people");
     await page.shows(ownersEmail);

@@ -32,8 +32,12 @@ async function exitUnwatched(
   const startedMs = Date.now();
   await first.start(spec, live);
   await first.close();
-  given.meanwhile(fixture);
-  await until("it is gone", () => fixture.processes().length === 0, { deadlineMs: 60_000 });
+  // Again and again: what is still starting may make a process that was not there a moment ago.
+  const isGone = (): boolean => {
+    given.meanwhile(fixture);
+    return fixture.processes().length === 0;
+  };
+  await until("it is gone", isGone, { deadlineMs: 60_000 });
   const goneBeforeMs = Date.now();
   await until("some time has passed", () => Date.now() >= goneBeforeMs + awayMs);
   const at = await told(t, fixture, spec.replicaId);

@@ -74,8 +74,8 @@ const groups: readonly Group[] = [
     what: "browsers",
     max: 1,
     names: words(
-      "dashboard dashboard-app dashboard-new-app dashboard-operator dashboard-project dashboard-project-looks dashboard-story",
-      "dashboard-webhooks hostile-browser pages pages-account pages-docs",
+      "dashboard dashboard-app dashboard-looks dashboard-new-app dashboard-operator dashboard-project",
+      "dashboard-project-looks dashboard-story dashboard-webhooks hostile-browser pages pages-account pages-docs",
     ),
   },
   {

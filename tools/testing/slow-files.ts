@@ -6,6 +6,7 @@ export const slowFiles: readonly string[] = [
   "server/test/egress.test.ts",
   "server/test/docker-examples.test.ts",
   "server/test/dashboard.test.ts",
+  "server/test/dashboard-looks.test.ts",
   "server/test/docker-images.test.ts",
   "server/test/field-effects.test.ts",
   "server/test/docker-kills.test.ts",

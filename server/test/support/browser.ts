@@ -126,8 +126,8 @@ export class Browser {
     this.#protocol = protocol;
   }
 
-  /** A new page, with its own cookies or those of the page `beside`. `isDark`, `width`: the reader's screen. */
-  async open(look: { readonly isDark?: boolean; readonly width?: number; readonly beside?: Page } = {}): Promise<Page> {
+  /** A new page, with its own cookies or those of the page `beside`. */
+  async open(look: Look & { readonly beside?: Page } = {}): Promise<Page> {
     const send = this.#protocol.send.bind(this.#protocol);
     const { browserContextId } = look.beside ?? (await send("Target.createBrowserContext"));
     const { targetId } = await send("Target.createTarget", { url: "about:blank", browserContextId });
@@ -136,21 +136,22 @@ export class Browser {
     this.#protocol.listen((message) => {
       if ((message as Json).sessionId === sessionId) page.hear(message.method ?? "", message.params);
     });
-    const { width = 1200 } = look;
-    const metrics = { width, height: 800, deviceScaleFactor: 1, mobile: width < 600 };
-    await page.send("Emulation.setDeviceMetricsOverride", metrics);
-    const scheme = { name: "prefers-color-scheme", value: look.isDark === true ? "dark" : "light" };
-    await page.send("Emulation.setEmulatedMedia", { features: [scheme] });
+    await page.turnTo(look);
     for (const domain of ["Page", "Runtime", "Log", "Network"]) await page.send(`${domain}.enable`);
     return page;
   }
 }
+
+/** The reader's screen: 1200 pixels wide and light by default. */
+export type Look = { readonly isDark?: boolean; readonly width?: number };
 
 /** One page. */
 export class Page {
   readonly send: (method: string, params?: Json) => Promise<Json>;
   /** Errors reported by the browser: script errors and policy violations, not refusals by the API. */
   readonly complaints: string[] = [];
+  /** What could not be loaded, for messages of failed tests. */
+  readonly #failures: string[] = [];
 
   readonly browserContextId: string;
 
@@ -161,17 +162,31 @@ export class Page {
 
   /** Handles an event of the browser. */
   hear(method: string, params: Json): void {
-    if (method === "Network.loadingFailed" && isCutOff(params)) this.reload().catch(() => undefined);
+    if (method === "Network.loadingFailed") {
+      this.#failures.push(`${params.type}: ${params.errorText}`);
+      if (isCutOff(params)) this.reload().catch(() => undefined);
+    }
     if (method === "Runtime.exceptionThrown") this.complaints.push(JSON.stringify(params.exceptionDetails));
     if (method !== "Log.entryAdded") return;
     const { level, source, text } = params.entry;
     if (level === "error" && source !== "network") this.complaints.push(text);
   }
 
+  /** Gives the reader another screen. */
+  async turnTo({ isDark = false, width = 1200 }: Look): Promise<void> {
+    const metrics = { width, height: 800, deviceScaleFactor: 1, mobile: width < 600 };
+    await this.send("Emulation.setDeviceMetricsOverride", metrics);
+    const scheme = { name: "prefers-color-scheme", value: isDark ? "dark" : "light" };
+    await this.send("Emulation.setEmulatedMedia", { features: [scheme] });
+  }
+
   /** Opens the address as if it were typed. */
   async goTo(url: string): Promise<void> {
-    const { errorText } = await this.send("Page.navigate", { url });
-    if (errorText !== undefined && errorText !== networkChanged) throw new Error(`${url}: ${errorText}`);
+    for (let tries = 1; ; tries++) {
+      const { errorText } = await this.send("Page.navigate", { url });
+      if (errorText === undefined) return;
+      if (errorText !== networkChanged || tries === triesMax) throw new Error(`${url}: ${errorText}`);
+    }
   }
 
   /** Reloads the page. */
@@ -197,10 +212,20 @@ export class Page {
     await this.#until(`the page shows "${text}"`, async () => (await this.text()).includes(text));
   }
 
-  /** In time for a step; a failure says what the page shows instead. */
+  /** In time for a step; a failure says what the page shows instead. A page that stays empty is reloaded, as a person would do. */
   async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
-    await until(what, condition, { deadlineMs: stepMs }).catch(async (error: unknown) => {
-      throw new Error(`the page shows\n${await this.text()}\n${this.complaints.join("\n")}`, { cause: error });
+    let emptySinceMs = Date.now();
+    const check = async (): Promise<boolean> => {
+      if (await condition()) return true;
+      if ((await this.text()) !== "") emptySinceMs = Date.now();
+      if (Date.now() - emptySinceMs < stepMs / 4) return false;
+      await this.reload();
+      emptySinceMs = Date.now();
+      return false;
+    };
+    await until(what, check, { deadlineMs: stepMs }).catch(async (error: unknown) => {
+      const wrong = [...this.complaints, ...this.#failures].join("\n");
+      throw new Error(`the page shows\n${await this.text()}\n${wrong}`, { cause: error });
     });
   }
 
@@ -261,6 +286,7 @@ export class Page {
 
 /** Tests beside this one make and remove network interfaces: Chromium then drops what it is loading, and waits for a person to reload. */
 const networkChanged = "net::ERR_NETWORK_CHANGED";
+const triesMax = 20;
 
 /** A part without which there is no page was dropped. */
 function isCutOff({ errorText, type }: Json): boolean {

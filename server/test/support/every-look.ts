@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { Page } from "./browser.ts";
 import { axeFindings, isWhole, looks, takePicture } from "./dashboard-stage.ts";
-import type { OpenPage } from "./page-stage.ts";
+import { until } from "./until.ts";
 
 /** One page: its address, a text that it shows when it is whole, and what is done to it before it is looked at. */
 export type Sight = { readonly url: string; readonly text: string; readonly act?: (page: Page) => Promise<void> };
@@ -18,16 +18,27 @@ export async function lookAt(page: Page, name: string, look: string): Promise<st
   return (await axeFindings(page)).map((one) => `${name} ${look} ${one}`);
 }
 
-/** `open`: opens any page as somebody who is signed in. */
-export async function lookAtAll(open: OpenPage, sights: Readonly<Record<string, Sight>>): Promise<void> {
+/** No color is on its way to another one while axe-core looks at it. */
+const noTransitions = `{
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync("*, *::before, *::after { transition: none !important; }");
+  document.adoptedStyleSheets.push(sheet);
+}`;
+const schemeOf = "document.documentElement.dataset.mantineColorScheme";
+
+/** Looks at each page in each look. A page is loaded once, in the first one; `page` is one of somebody who is signed in. */
+export async function lookAtAll(page: Page, sights: Readonly<Record<string, Sight>>): Promise<void> {
   const findings: string[] = [];
-  for (const [look, size] of Object.entries(looks)) {
-    const page = await open("/dashboard", size);
-    await page.shows("Sign out");
-    for (const [name, { url, text, act }] of Object.entries(sights)) {
-      await page.goTo(url);
-      await page.shows(text);
-      await act?.(page);
+  for (const [name, { url, text, act }] of Object.entries(sights)) {
+    await page.turnTo(looks.light);
+    await page.goTo(url);
+    await page.shows(text);
+    await act?.(page);
+    await page.evaluate(noTransitions);
+    for (const [look, screen] of Object.entries(looks)) {
+      await page.turnTo(screen);
+      const scheme = look === "dark" ? "dark" : "light";
+      await until(`the page is ${scheme}`, async () => (await page.evaluate(schemeOf)) === scheme);
       findings.push(...(await lookAt(page, name, look)));
     }
   }

@@ -1,7 +1,7 @@
 // Opens pages of a platform in a real browser, signs in, and checks that the content security policy holds.
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { findBrowser, startBrowser, type Page } from "./browser.ts";
+import { findBrowser, startBrowser, type Look, type Page } from "./browser.ts";
 
 const found = findBrowser();
 
@@ -9,7 +9,7 @@ const found = findBrowser();
 export const withoutBrowser = "missing" in found ? found.missing : false;
 
 /** Opens pages of the platform at `baseUrl`. */
-export type OpenPage = (path: string, look?: { readonly isDark?: boolean; readonly width?: number }) => Promise<Page>;
+export type OpenPage = (path: string, look?: Look) => Promise<Page>;
 
 /** Starts a browser for the test. After the test, no page may have violated the policy or had a script error. */
 export async function openPages(t: TestContext, baseUrl: string): Promise<OpenPage> {
