@@ -214,13 +214,12 @@ export class Page {
 
   /** In time for a step; a failure says what the page shows instead. A page that stays empty is reloaded, as a person would do. */
   async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
-    let emptySinceMs = Date.now();
+    let lookMs = Date.now() + stepMs / 4;
     const check = async (): Promise<boolean> => {
       if (await condition()) return true;
-      if ((await this.text()) !== "") emptySinceMs = Date.now();
-      if (Date.now() - emptySinceMs < stepMs / 4) return false;
-      await this.reload();
-      emptySinceMs = Date.now();
+      if (Date.now() < lookMs) return false;
+      lookMs = Date.now() + stepMs / 4;
+      if ((await this.text()) === "") await this.reload();
       return false;
     };
     await until(what, check, { deadlineMs: stepMs }).catch(async (error: unknown) => {
