@@ -35,7 +35,6 @@ describe("the dashboard", { skip: withoutBrowser }, () => {
       nothing: ["/dashboard/no-such-page", "Page not found"],
     };
     const stranger = await open("/dashboard");
-    await stranger.shows("Password");
     await lookAtAll(stranger, { "sign-in": { url: `${platform.bootstrap.baseUrl}/dashboard`, text: "Password" } });
     const reader = await openSignedIn("/dashboard");
     await reader.shows("noisy");

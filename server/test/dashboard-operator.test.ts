@@ -175,8 +175,8 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
     const sights = Object.entries(texts).map(([path, text]) => {
       return [`operator${path.replace("/", "-")}`, { url: `${baseUrl}/dashboard/operator${path}`, text }] as const;
     });
-    await lookAtAll(page, Object.fromEntries(sights));
-    await page.shows("Maintenance on Sunday <b>at noon</b>");
+    const notice = { url: `${baseUrl}/dashboard/operator/platform`, text: "Maintenance on Sunday <b>at noon</b>" };
+    await lookAtAll(page, { ...Object.fromEntries(sights), "operator-notice": notice });
     const stranger = await open("/dashboard/operator/coupons");
     await useToken(stranger, serviceAccountToken);
     await stranger.shows("These pages need an operator's token");

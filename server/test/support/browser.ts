@@ -182,11 +182,8 @@ export class Page {
 
   /** Opens the address as if it were typed. */
   async goTo(url: string): Promise<void> {
-    for (let tries = 1; ; tries++) {
-      const { errorText } = await this.send("Page.navigate", { url });
-      if (errorText === undefined) return;
-      if (errorText !== networkChanged || tries === triesMax) throw new Error(`${url}: ${errorText}`);
-    }
+    const { errorText } = await this.send("Page.navigate", { url });
+    if (errorText !== undefined && errorText !== networkChanged) throw new Error(`${url}: ${errorText}`);
   }
 
   /** Reloads the page. */
@@ -285,7 +282,6 @@ export class Page {
 
 /** Tests beside this one make and remove network interfaces: Chromium then drops what it is loading, and waits for a person to reload. */
 const networkChanged = "net::ERR_NETWORK_CHANGED";
-const triesMax = 20;
 
 /** A part without which there is no page was dropped. */
 function isCutOff({ errorText, type }: Json): boolean {

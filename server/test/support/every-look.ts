@@ -26,13 +26,15 @@ const noTransitions = `{
 }`;
 const schemeOf = "document.documentElement.dataset.mantineColorScheme";
 
-/** Looks at each page in each look. A page is loaded once, in the first one; `page` is one of somebody who is signed in. */
+/** Looks at each page in each look. A page is loaded once; `act` is done to it in the light one. `page` is one of somebody who is signed in. */
 export async function lookAtAll(page: Page, sights: Readonly<Record<string, Sight>>): Promise<void> {
   const findings: string[] = [];
   for (const [name, { url, text, act }] of Object.entries(sights)) {
-    await page.turnTo(looks.light);
     await page.goTo(url);
-    await page.shows(text);
+    for (const screen of [looks.phone, looks.dark, looks.light]) {
+      await page.turnTo(screen);
+      await page.shows(text);
+    }
     await act?.(page);
     await page.evaluate(noTransitions);
     for (const [look, screen] of Object.entries(looks)) {
