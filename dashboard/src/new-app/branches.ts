@@ -3,21 +3,14 @@
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask, messageOf } from "#api.ts";
+import type { Offer } from "./setting-fields.tsx";
 import { problemOf } from "./setting-values.ts";
 
 /** Of typing. */
 const pauseMs = 600;
 
-/** What is known of the branches. */
-export type Branches = {
-  readonly names: readonly string[];
-  readonly defaultBranch: string | null;
-  /** What became of the question; "" before there is one. */
-  readonly note: string;
-};
-
 /** Asks for each repository once. */
-export function useBranches(project: string, typed: string): Branches {
+export function useBranches(project: string, typed: string): Offer {
   const [gitRepo] = useDebouncedValue(typed, pauseMs);
   const isAsked = gitRepo !== "" && problemOf("gitRepo", gitRepo) === "";
   const { data, error, isFetching } = useQuery({
@@ -31,12 +24,11 @@ export function useBranches(project: string, typed: string): Branches {
     staleTime: 60_000,
     refetchOnWindowFocus: false,
   });
-  const none = { names: [], defaultBranch: null };
-  if (!isAsked || gitRepo !== typed) return { ...none, note: "" };
-  if (isFetching) return { ...none, note: "Asking its git host for the branches …" };
-  if (data === undefined) return { ...none, note: error === null ? "" : messageOf(error) };
+  if (!isAsked || gitRepo !== typed) return { values: [], note: "" };
+  if (isFetching) return { values: [], note: "Asking its git host for the branches …" };
+  if (data === undefined) return { values: [], note: error === null ? "" : messageOf(error) };
   const { branches, defaultBranch, hasMore } = data;
   const count = `${hasMore ? "More than " : ""}${branches.length} ${branches.length === 1 ? "branch" : "branches"}`;
   const preset = defaultBranch === null ? "" : `; the default one is ${defaultBranch}`;
-  return { names: branches, defaultBranch, note: `Found: ${count}${preset}.` };
+  return { values: branches, note: `Found: ${count}${preset}.` };
 }

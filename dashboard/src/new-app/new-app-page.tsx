@@ -268,7 +268,7 @@ function Source({ project, form, isNameInToml }: SourceProps): ReactNode {
           placeholder="acme/app"
           isRequired
         />
-        <SettingField form={form} name="gitBranch" label="Branch" offers={branches.names} note={branches.note} />
+        <SettingField form={form} name="gitBranch" label="Branch" offer={branches} />
         <SettingField
           form={form}
           name="gitPath"

@@ -18,6 +18,9 @@ export type SettingsForm = {
   readonly change: (name: FieldName, text: string) => void;
 };
 
+/** Values to choose from, while others can be typed; `note` says how they were found, and is read out when it changes. */
+export type Offer = { readonly values: readonly string[]; readonly note: string };
+
 type FieldProps = {
   readonly form: SettingsForm;
   readonly name: FieldName;
@@ -25,10 +28,7 @@ type FieldProps = {
   readonly hint?: string;
   readonly placeholder?: string;
   readonly isRequired?: boolean;
-  /** Values to choose from; others can be typed. */
-  readonly offers?: readonly string[];
-  /** What has just been found out, read out when it changes. */
-  readonly note?: string;
+  readonly offer?: Offer;
 };
 
 /** What the platform has, with prices. */
@@ -51,8 +51,7 @@ export function SettingField({
   hint,
   placeholder,
   isRequired = false,
-  offers = [],
-  note,
+  offer,
 }: FieldProps): ReactNode {
   const [wasLeft, setLeft] = useState(false);
   const row = rowOf(name);
@@ -72,7 +71,7 @@ export function SettingField({
   const input = (
     <TextInput
       {...shared}
-      list={offers.length === 0 ? undefined : `${fieldId(name)}-offers`}
+      list={offer && `${fieldId(name)}-offer`}
       type={"isSecret" in row ? "password" : "text"}
       inputMode={row.kind === "number" ? "decimal" : row.kind === "integer" ? "numeric" : undefined}
       autoComplete="off"
@@ -81,17 +80,17 @@ export function SettingField({
       placeholder={placeholder ?? `default: ${defaultText(name)}`}
     />
   );
-  if (note === undefined) return input;
+  if (offer === undefined) return input;
   return (
     <div>
       {input}
-      <datalist id={`${fieldId(name)}-offers`}>
-        {offers.map((offer) => (
-          <option key={offer} value={offer} />
+      <datalist id={`${fieldId(name)}-offer`}>
+        {offer.values.map((one) => (
+          <option key={one} value={one} />
         ))}
       </datalist>
       <p className="muted" role="status">
-        {note}
+        {offer.note}
       </p>
     </div>
   );
