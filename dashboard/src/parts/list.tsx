@@ -1,13 +1,16 @@
 // A table that scrolls by itself on a narrow screen.
-import type { ReactNode } from "react";
+import { Fragment, type ReactNode } from "react";
 
 /** A column: its head, and whether its cells are numbers. */
 export type Column = { readonly head: string; readonly isNumber?: boolean };
 
+/** `below`: what is open below the row, over its whole width. */
+export type Row = { readonly key: string; readonly cells: readonly ReactNode[]; readonly below?: ReactNode };
+
 type ListProps = {
   readonly label: string;
   readonly columns: readonly (string | Column)[];
-  readonly rows: readonly { readonly key: string; readonly cells: readonly ReactNode[] }[];
+  readonly rows: readonly Row[];
   /** Shown in place of a list without rows. */
   readonly empty?: ReactNode;
 };
@@ -30,14 +33,21 @@ export function List({ label, columns, rows, empty }: ListProps): ReactNode {
           </tr>
         </thead>
         <tbody>
-          {rows.map(({ key, cells }) => (
-            <tr key={key}>
-              {cells.map((cell, at) => (
-                <td key={at} className={classOf(at)}>
-                  {cell}
-                </td>
-              ))}
-            </tr>
+          {rows.map(({ key, cells, below }) => (
+            <Fragment key={key}>
+              <tr>
+                {cells.map((cell, at) => (
+                  <td key={at} className={classOf(at)}>
+                    {cell}
+                  </td>
+                ))}
+              </tr>
+              {below === undefined ? null : (
+                <tr>
+                  <td colSpan={all.length}>{below}</td>
+                </tr>
+              )}
+            </Fragment>
           ))}
         </tbody>
       </table>
