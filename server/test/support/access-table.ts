@@ -151,6 +151,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
 
   getProjectPlan: all,
   listOperatorProjects: "operators",
+  listPlans: "operators",
   updateOperatorProject: "operators",
   getProjectBudget: accountants,
   setProjectBudget: payers,
