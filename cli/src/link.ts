@@ -4,7 +4,7 @@ import { readAppFolder } from "./app-folder.ts";
 import { ApiRefused } from "./api-client.ts";
 import { command } from "./command.ts";
 import { connect, projectOf, projectOptions, projectPath } from "./connection.ts";
-import { linkFile, readLink, writeLink } from "./link-file.ts";
+import { checkApp, linkFile, readLink, writeLink } from "./link-file.ts";
 import { output } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Refused } from "./refused.ts";
@@ -31,6 +31,7 @@ which is neither deployed nor committed. Without an app, the name in slipway.tom
     const app = given.operand("app") || folder.name;
     if (app === null)
       throw new Refused("Name the app: slipway link <app>. There is no name in slipway.toml.", { exitCode: 2 });
+    checkApp(app);
     const connection = connect(given, machine);
     const project = await projectOf(connection, given, machine);
     const isThere = await connection.client.get(projectPath(project, `/apps/${encodeURIComponent(app)}`)).then(

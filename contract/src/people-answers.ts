@@ -72,5 +72,21 @@ export const backupCodes = z.strictObject({ backupCodes: z.array(z.string()) });
 /** The providers that people can sign in with. */
 export const providerList = z.array(z.strictObject({ id: z.enum(["oidc", "github"]), name: z.string() }));
 
+/** With what a person can sign in. */
+export const signInMethods = z.strictObject({
+  hasPassword: z.boolean(),
+  /** Those that people can sign in with here. */
+  providers: z.array(
+    z.strictObject({
+      id: z.enum(["oidc", "github"]),
+      name: z.string(),
+      /** Since when an account is connected; null: none is. */
+      connectedAt: time.nullable(),
+      /** The address of the account at the provider when it was connected; null where that is not known. */
+      email: z.string().nullable(),
+    }),
+  ),
+});
+
 /** The URL to open in the browser. */
 export const providerVisit = z.strictObject({ url: z.string() });

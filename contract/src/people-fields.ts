@@ -121,3 +121,9 @@ export const providerFields = {
     about: "The page to return to.",
   },
 } as const satisfies Record<string, Field>;
+
+/** The body of `POST /v2/auth/sign-in-methods/connect` and `POST /v2/auth/sign-in-methods/disconnect`. */
+export const signInMethodFields = {
+  provider: providerFields.provider,
+  password: ownPassword,
+} as const satisfies Record<string, Field>;

@@ -2,8 +2,16 @@
 // of the platform itself.
 import { z } from "zod";
 import { messageAnswer } from "./answers.ts";
-import { accessAnswer, me, providerList, providerVisit, sessionList, signInAnswer } from "./people-answers.ts";
-import { providerFields, signInFields, signOutFields, tokenFields } from "./people-fields.ts";
+import {
+  accessAnswer,
+  me,
+  providerList,
+  providerVisit,
+  sessionList,
+  signInAnswer,
+  signInMethods,
+} from "./people-answers.ts";
+import { providerFields, signInFields, signInMethodFields, signOutFields, tokenFields } from "./people-fields.ts";
 import type { Route } from "./route.ts";
 
 const auth = "/v2/auth";
@@ -41,11 +49,43 @@ export const peopleRoutes = {
     status: 200,
     answer: providerVisit,
   },
+  listSignInMethods: {
+    method: "GET",
+    path: `${auth}/sign-in-methods`,
+    about:
+      "With what the person can sign in: whether they have a password, and which providers' accounts are connected.",
+    access: "person",
+    audit: null,
+    status: 200,
+    answer: signInMethods,
+  },
+  connectProvider: {
+    method: "POST",
+    path: `${auth}/sign-in-methods/connect`,
+    about:
+      "Starts to connect the person's account with a provider: the response has the URL to send the browser to, and sets a cookie for the visit. An account that is somebody else's way to sign in is refused.",
+    access: "person",
+    audit: "person.provider_connect",
+    body: { kind: "fields", fields: signInMethodFields, required: ["provider"] },
+    status: 200,
+    answer: providerVisit,
+  },
+  disconnectProvider: {
+    method: "POST",
+    path: `${auth}/sign-in-methods/disconnect`,
+    about:
+      "Disconnects the person's account with a provider, unless it is their only way to sign in. A later sign-in with an account that has the person's own email address connects it again.",
+    access: "person",
+    audit: "person.provider_disconnect",
+    body: { kind: "fields", fields: signInMethodFields, required: ["provider"] },
+    status: 200,
+    answer: messageAnswer,
+  },
   providerCallback: {
     method: "GET",
     path: `${auth}/callback/{provider}`,
     about:
-      "The callback to which a provider sends the browser back. Sets the session's cookie and redirects to the dashboard: with #challenge=… when a second step is needed, with #sign-in-problem=… when the person is not admitted.",
+      "The callback to which a provider sends the browser back. Sets the session's cookie and redirects to the dashboard, to the account page when an account was connected: with #challenge=… when a second step is needed, with #sign-in-problem=… when the person is not admitted.",
     access: "public",
     audit: "person.sign_in",
     status: 302,

@@ -24,6 +24,9 @@ export const projectPlan = z.strictObject({
   coupons: z.enum(["all", "named", "none"]),
 });
 
+/** The plans of the platform. */
+export const planList = z.array(z.strictObject({ name: z.string() }));
+
 /** A project as shown to the operator. */
 export const operatorProject = z.strictObject({
   id: z.string(),
@@ -83,6 +86,15 @@ export const planRoutes = {
     query: operatorProjectQuery,
     status: 200,
     answer: operatorProjectPage,
+  },
+  listPlans: {
+    method: "GET",
+    path: "/v2/operator/plans",
+    about: "The plans that a project can be assigned: self-hosted and those of SLIPWAY_PLANS_FILE. Operators only.",
+    access: "platform.manage",
+    audit: null,
+    status: 200,
+    answer: planList,
   },
   updateOperatorProject: {
     method: "PATCH",

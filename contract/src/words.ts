@@ -63,6 +63,8 @@ export const actionTable = {
   "person.sign_in": "A person signed in, or a sign-in attempt was refused.",
   "person.sign_out": "A person signed out.",
   "person.new_address": "A person signed in from a new address.",
+  "person.provider_connect": "A person connected an account with a provider, as a way to sign in.",
+  "person.provider_disconnect": "A person disconnected an account with a provider.",
   "person.session_end": "A session of a person was ended.",
   "person.password_change": "A person changed their password.",
   "person.password_reset": "A person's password was reset with a link, or such a link was created.",

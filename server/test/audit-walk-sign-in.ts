@@ -1,4 +1,5 @@
 // Rows of the walk over all routes for what people do with their own sign-in; see `audit-walk-rows.ts`.
+import { randomUUID } from "node:crypto";
 import { newMember, password, signIn, type Walked } from "./audit-walk-projects.ts";
 import { appCode } from "./people-stage.ts";
 import { SmallBrowser } from "./support/oidc-server.ts";
@@ -126,6 +127,22 @@ const providers: WalkRows = {
     succeed: () => ({ caller: "nobody", headers: samePage, body: { provider: "oidc", returnTo: "/dashboard" } }),
     refuse: refused(400, { headers: samePage, body: { provider: "nobody's" } }),
     unrecorded: "nobody has said yet who they are",
+  },
+  connectProvider: {
+    succeed: async (walk) => ({ caller: (await visit(walk)).caller, body: { provider: "oidc", password } }),
+    unrecorded: "nothing is connected until the provider has sent the browser back",
+  },
+  disconnectProvider: {
+    ...ofPerson,
+    async succeed(walk) {
+      const { id, caller } = await walker(walk);
+      const account = { provider_id: "oidc", account_id: `${walk.oidc.issuer} ${id}` };
+      await walk.db
+        .insertInto("person_accounts")
+        .values({ id: randomUUID(), person_id: id, ...account })
+        .execute();
+      return { caller, body: { provider: "oidc", password } };
+    },
   },
   providerCallback: {
     ...ofPerson,

@@ -1,10 +1,11 @@
 // `slipway link` and `slipway open` against a real management API.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
 import { startManagementApi } from "./support/management-api.ts";
+import { insertReleases } from "./support/release-rows.ts";
 import { commandsAt } from "./support/slipway-command.ts";
 
 test("commands on an app mean that of the folder where none is named, but those that end or change it", async (t) => {
@@ -91,4 +92,45 @@ test("what a folder that somebody else has packed names is one word in a command
   writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify({ project: "p-00000001", app }));
   const { stderr } = await slipway(["runs", "show", "0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c"]).ended;
   assert.ok(stderr.endsWith(` slipway runs list '${app}'\n`), stderr);
+});
+
+test("an app or a project that would lead to another place of the platform is refused, whoever wrote the file", async (t) => {
+  const api = await startManagementApi(t);
+  const cwd = temporaryFolder(t, "app");
+  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  assert.equal((await slipway(["link", "bound"]).ended).code, 0);
+  for (const text of ["..", ".", "", "../secrets", "a\\b"]) {
+    for (const field of ["app", "project"]) {
+      const link = { ...{ project: api.projectId, app: "bound" }, [field]: text };
+      writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify(link));
+      const { code, stdout, stderr } = await slipway(["logs"]).ended;
+      assert.deepEqual([code, stdout], [1, ""], stderr);
+      assert.match(
+        stderr,
+        new RegExp(`^${field} in \\S+link\\.json is ".*", which is no name or id: .* slipway link <app>`),
+      );
+    }
+  }
+  rmSync(join(cwd, ".slipway"), { recursive: true });
+  const { code, stderr } = await slipway(["link", ".."]).ended;
+  assert.equal(code, 2);
+  assert.match(stderr, /^app is "\.\.", which is no name or id/);
+  assert.ok(!existsSync(join(cwd, ".slipway/link.json")));
+});
+
+test("a number alone is a release of the folder's app, and the answer names the app", async (t) => {
+  const api = await startManagementApi(t);
+  const cwd = temporaryFolder(t, "app");
+  const slipway = commandsAt(t, { cwd, env: { SLIPWAY_URL: api.baseUrl, SLIPWAY_TOKEN: api.token } });
+  const body = { name: "bound", gitRepo: "acme/examples" };
+  const made = await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body });
+  await insertReleases(api.db, made.body.appId);
+  await slipway(["link", "bound"]).ended;
+  const { code, stderr } = await slipway(["rollback", "1"]).ended;
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /^Release v1 of bound is live again\./);
+  assert.match(
+    (await slipway(["rollback", "9"]).ended).stderr,
+    /no release v9\. To list them: slipway releases list bound/,
+  );
 });

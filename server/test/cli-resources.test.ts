@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { sql } from "kysely";
 import { startCliStage } from "./support/cli-stage.ts";
 import { startCommand, type Shell } from "./support/command-line.ts";
 import { temporaryFolder } from "./support/folder.ts";
@@ -115,6 +116,14 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
     assert.match((await done(word, "hello")).stderr, /^The app has no replicas now/);
     assert.deepEqual((await done(word, "hello", "--json")).json(), []);
   }
+  await sql`
+    insert into replicas (id, project_id, app_id, release_id, build_id, driver, state, compute, compute_tier, gpu_count,
+                          cpu_cores, memory_gb, created_at)
+    select 'hello-replica', project_id, app_id, id, build_id, 'process', 'ready', 'CPU', 'protected', 0, 1, 1, now()
+      from releases where app_id = ${appId} and number = 2`.execute(db);
+  const { stdout } = await done("replicas", "hello");
+  assert.match(stdout, /^REPLICA +RELEASE +STATE .*\nhello-replica +v2, v1 +RUNNING /, "both are of its build");
+  assert.deepEqual((await done("replicas", "hello", "--json")).json()[0].releases, [2, 1]);
 });
 
 test("the log of a build is shown, also while it goes on, and how it ended is the exit code", async (t) => {

@@ -56,11 +56,73 @@ describe("the page of git", { skip: withoutBrowser }, () => {
     await member.shows("Your role does not allow you to set or remove credentials.");
     assert.equal(/^(?:Set it|Remove)$/m.test(await member.text()), false);
 
+    await call("POST", "/apps", { name: "uploaded" });
+    await page.goTo(`${api.baseUrl}${pages}/apps/uploaded/git`);
+    await page.shows("nothing: the app has no repository");
+    await page.shows("To deploy its pushes, set gitRepo on the page Settings.");
+    assert.equal(/Hook|Deliveries|Make a hook address/.test(await page.text()), false);
+
+    await page.goTo(`${api.baseUrl}${pages}/apps/paused/releases`);
+    await page.shows("Resume automatic deploys");
+    await isWhole(page);
+    const gap: number = await page.evaluate(`(() => {
+      const button = [...document.querySelectorAll("main button")].find((one) => one.textContent === "Resume automatic deploys");
+      return document.querySelector("main .empty, main .scroll").getBoundingClientRect().top - button.getBoundingClientRect().bottom;
+    })()`);
+    assert.ok(gap >= 12, `${gap} px between the button and the list`);
     await page.goTo(`${api.baseUrl}${pages}/apps/paused/git`);
     await page.click("Resume automatic deploys");
     const pausedAt = async (): Promise<unknown> => (await call("GET", "/apps/paused")).autoDeployPausedAt;
     await until("they are resumed", async () => (await pausedAt()) === null);
     assert.equal(await page.evaluate("window.hacked"), undefined);
+  });
+});
+
+describe("the pages of an app on a phone", { skip: withoutBrowser }, () => {
+  test("show all cells of a row, each with its head, without scrolling sideways", async (t) => {
+    const stage = await startProjectStage(t);
+    const { api, pages, open } = stage;
+    await fillApp(stage);
+    const phone = await open(pages, { width: 375 });
+    await phone.shows("All others");
+    const app = `${api.baseUrl}${pages}/apps/my-app`;
+    const places: Record<string, string> = {
+      Apps: api.baseUrl + pages,
+      Runs: `${app}/runs`,
+      Builds: `${app}/builds`,
+      Releases: `${app}/releases`,
+      Replicas: `${app}/replicas`,
+    };
+    for (const [label, url] of Object.entries(places)) {
+      await phone.goTo(url);
+      await phone.shows(label);
+      const list = `document.querySelector('.scroll[aria-label=${label}]')`;
+      await until(`${label} are shown`, () => phone.evaluate(`${list} !== null`));
+      await isWhole(phone);
+      assert.ok(await phone.evaluate(`${list}.scrollWidth <= ${list}.clientWidth`), `${label} fit`);
+      const unseen: string[] = await phone.evaluate(`[...${list}.querySelectorAll("tbody td:not(:empty)")]
+        .filter((cell) => cell.getBoundingClientRect().right > innerWidth || cell.offsetHeight === 0)
+        .map((cell) => cell.textContent)`);
+      assert.deepEqual(unseen, [], label);
+      const head = await phone.evaluate(
+        `getComputedStyle(${list}.querySelector("td:nth-child(2)"), "::before").content`,
+      );
+      assert.equal(head, label === "Builds" ? '"Status"' : '"State"');
+    }
+  });
+});
+
+describe("the page of settings", { skip: withoutBrowser }, () => {
+  test("begins with what people change most, and ends with what clients write", async (t) => {
+    const stage = await startProjectStage(t);
+    await addApp(stage, "my-app");
+    const page = await stage.open(`${stage.pages}/apps/my-app/settings`);
+    await page.shows("cliVersion");
+    const names: string[] = await page.evaluate(
+      "[...document.querySelectorAll('table[aria-label=Settings] tbody td:first-child code')].map((one) => one.textContent)",
+    );
+    assert.deepEqual(names.slice(0, 3), ["compute", "cpu", "memory"]);
+    assert.deepEqual(names.slice(-2), ["cliVersion", "name"]);
   });
 });
 
@@ -104,7 +166,7 @@ describe("the charts of an app", { skip: withoutBrowser }, () => {
     const { api, pages, open } = stage;
     await fillApp(stage);
     const page = await open(`${pages}/apps/my-app`);
-    for (const title of ["Calls", "Errors: status", "Latency, with", "Replicas", "Cold starts"])
+    for (const title of ["Calls", "Errors (5xx): status", "Latency, with", "Replicas", "Cold starts"])
       await page.shows(title);
     await until("five charts are drawn", () =>
       page.evaluate("document.querySelectorAll('.recharts-surface').length >= 5"),

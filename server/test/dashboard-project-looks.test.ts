@@ -114,8 +114,8 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
       billing: { url: `${base}/billing?month=${month}`, text: "Save as CSV" },
       budget: {
         url: `${base}/billing`,
-        text: "Change the budget",
-        act: (page) => page.click("Change the budget"),
+        text: "(123 %)",
+        act: (page) => clickNamed(page, "Change the budget of the whole project"),
       },
       "project-settings": { url: `${base}/settings`, text: "Delete the project" },
       "new-project": { url: `${api.baseUrl}/dashboard/projects/new`, text: "Create the project" },

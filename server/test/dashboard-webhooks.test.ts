@@ -90,9 +90,10 @@ describe("the page of billing", { skip: withoutBrowser }, () => {
     await call("POST", "/apps/git", { name: "my-app", gitRepo: "a/b" });
     await spend(api.db, api, { cents: 950, month: new Date().toISOString().slice(0, 7) });
     const page = await open(`${pages}/billing`);
-    await page.shows("No budget is set");
+    await page.shows("The whole project");
     await isWhole(page);
-    await page.click("Set a budget");
+    await clickNamed(page, "Set the budget of the whole project");
+    await page.shows("No budget is set");
     await page.type("Amount for a month", "10.55");
     await page.type("Warn at percent", "50, many");
     await page.evaluate("document.querySelector('input[name=stop]').click()");
@@ -106,19 +107,25 @@ describe("the page of billing", { skip: withoutBrowser }, () => {
     const { amount_cents, warn_percent, stop } = await call("GET", "/budget");
     assert.deepEqual([amount_cents, warn_percent, stop], [1_055, [50, 90], true]);
 
-    await choose(page, "Budget of", `${api.projectId}-my-app`);
-    await page.shows("No budget is set");
-    await page.click("Set a budget");
+    await page.click("Close");
+    await clickNamed(page, "Set the budget of my-app");
     await page.type("Amount for a month", "3");
     await page.click("Set budget");
-    await page.shows("$3.00 spent");
+    await page.shows("of $3.00 spent");
     await page.reload();
-    await page.shows("$3.00 spent");
+    const rowOf = (name: string) =>
+      page.evaluate(`[...document.querySelectorAll("table[aria-label=Budgets] tr")]
+      .find((row) => row.textContent.startsWith(${JSON.stringify(name)}))?.innerText ?? ""`);
+    await until("both budgets and what is spent are in the table", async () => {
+      const [whole, own] = [await rowOf("The whole project"), await rowOf("my-app")];
+      return /\$10\.55\s+\$9\.50 \(90 %\)/.test(whole) && /\$3\.00\s+\$0\.00 \(0 %\)/.test(own);
+    });
     const path = `/apps/${api.projectId}-my-app/budget`;
     assert.equal((await call("GET", path)).amount_cents, 300);
-    await clickNamed(page, "Remove the budget");
+    await clickNamed(page, "Remove the budget of my-app");
     await page.click("Remove now");
-    await page.shows("No budget is set");
+    await until("it has none", async () => /none\s+\$0\.00\s+Set/.test(await rowOf("my-app")));
+    assert.equal((await call("GET", "/budget")).amount_cents, 1_055);
     assert.equal((await api.call("GET", `/v2/projects/${api.projectId}${path}`)).status, 404);
   });
 

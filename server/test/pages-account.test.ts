@@ -5,7 +5,8 @@ import { describe, test, type TestContext } from "node:test";
 import { Secret } from "#lib/secret.ts";
 import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
 import type { Page } from "./support/browser.ts";
-import { startOidcServer } from "./support/oidc-server.ts";
+import { startOidcServer, type OidcServer } from "./support/oidc-server.ts";
+import { makePerson } from "./support/person.ts";
 import { openPages, signInOn, withoutBrowser, type OpenPage } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
 
@@ -16,6 +17,22 @@ type Stage = PeopleStage & { readonly open: OpenPage };
 async function setUp(t: TestContext, settings: Parameters<typeof startPeopleStage>[1] = {}): Promise<Stage> {
   const stage = await startPeopleStage(t, settings);
   return { ...stage, open: await openPages(t, stage.api.baseUrl) };
+}
+
+/** With a provider at which Ada has an account. */
+async function withProvider(t: TestContext): Promise<Stage & { readonly oidc: OidcServer }> {
+  let baseUrl = "";
+  const account = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
+  const oidc = await startOidcServer(t, { account, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
+  const client = {
+    url: oidc.issuer,
+    clientId: oidc.clientId,
+    clientSecret: new Secret(oidc.clientSecret),
+    name: "SSO",
+  };
+  const stage = await setUp(t, { oidc: client });
+  ({ baseUrl } = stage.api);
+  return { ...stage, oidc };
 }
 
 /** Turns it on, as the page shows it; returns what the authenticator app has. */
@@ -82,18 +99,46 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await until("a used link is refused", () => page.evaluate("document.querySelector('.error').textContent !== ''"));
   });
 
-  test("a provider signs in who is known, on the page that was asked for; strangers are told why not, until they are invited", async (t) => {
-    let baseUrl = "";
-    const account = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
-    const oidc = await startOidcServer(t, { account, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
-    const client = {
-      url: oidc.issuer,
-      clientId: oidc.clientId,
-      clientSecret: new Secret(oidc.clientSecret),
-      name: "SSO",
+  test("an account with a provider is connected and disconnected, and one of somebody else's is refused", async (t) => {
+    const { open, oidc, api, signIn } = await withProvider(t);
+    const page = await open("/dashboard/account");
+    await signInOn(page, ada);
+    await page.shows("not connected");
+    const connect = async (on: Page, password: string): Promise<void> => {
+      await on.click("Connect SSO");
+      await on.type("Your password", password);
+      await on.click("Connect");
     };
-    const { api, open } = await setUp(t, { oidc: client });
-    ({ baseUrl } = api);
+    oidc.account = { sub: "ada-at-home", email: "ada@home.test", emailVerified: true };
+    await connect(page, "not hers at all");
+    await page.shows("The password is wrong.");
+    await page.reload();
+    await connect(page, adasPassword);
+    await page.shows("ada@home.test");
+    await page.click("Disconnect SSO");
+    await page.shows(`that has the address ${adasEmail} can still sign you in`);
+    await page.type("Your password", adasPassword);
+    await page.click("Disconnect");
+    await page.shows("not connected");
+
+    oidc.account = { sub: "eve-there", email: "eve@example.test", emailVerified: true };
+    await makePerson(api.db, { email: "eve@example.test", name: "Eve", password: "correct horse battery" });
+    const hers = await open("/dashboard");
+    await hers.click("Sign in with SSO");
+    await hers.shows("You are in no project.");
+    // The provider knows the first browser as hers.
+    const another = await open("/dashboard/account");
+    await signInOn(another, ada);
+    await connect(another, adasPassword);
+    await another.shows("This account already signs somebody else in here");
+    const { accessToken } = await signIn();
+    const { body } = await api.call("GET", "/v2/auth/sign-in-methods", { token: accessToken });
+    assert.equal(body.providers[0].connectedAt, null);
+  });
+
+  test("a provider signs in who is known, on the page that was asked for; strangers are told why not, until they are invited", async (t) => {
+    const { api, open, oidc } = await withProvider(t);
+    const { baseUrl } = api;
     const page = await open("/dashboard/device?code=BCDF-GHJK");
     await page.click("Sign in with SSO");
     await page.shows("No device is showing this code");
@@ -124,7 +169,8 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     await until("one session has ended", async () => (await sessions()).length === 2);
     await until(
       "it is shown no more",
-      async () => (await page.evaluate("document.querySelectorAll('tbody tr').length")) === 2,
+      async () =>
+        (await page.evaluate("document.querySelectorAll('[aria-label=\"Active sessions\"] tbody tr').length")) === 2,
     );
     await page.type("Current password", adasPassword);
     await page.type("New password", "another long password");
@@ -137,7 +183,8 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
     }
     await until(
       "only this one is shown",
-      async () => (await page.evaluate("document.querySelectorAll('tbody tr').length")) === 1,
+      async () =>
+        (await page.evaluate("document.querySelectorAll('[aria-label=\"Active sessions\"] tbody tr').length")) === 1,
     );
     await page.reload();
     await page.shows("Your account");

@@ -1,69 +1,13 @@
 // Signing in with an OpenID Connect provider, a real one: who is let in, who is not, and what a visit that was tampered
 // with comes to.
 import assert from "node:assert/strict";
-import { randomBytes, randomUUID } from "node:crypto";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { Secret } from "#lib/secret.ts";
-import type { PeopleSettings } from "#people/people-settings.ts";
 import "#test/support/leftovers.ts";
 import { makePerson } from "#test/support/person.ts";
-import { SmallBrowser, startOidcServer, type OidcAccount, type OidcServer } from "#test/support/oidc-server.ts";
-import { adasEmail, adasPassword, appCode, startPeopleStage, type PeopleStage } from "./people-stage.ts";
-
-const ada: OidcAccount = { sub: "ada-there", email: adasEmail, emailVerified: true, name: "Ada L." };
-
-type Fixture = PeopleStage & { readonly oidc: OidcServer };
-
-async function startFixture(t: TestContext, settings: Partial<PeopleSettings> = {}): Promise<Fixture> {
-  let baseUrl = "";
-  const oidc = await startOidcServer(t, { account: ada, redirectUri: () => `${baseUrl}/v2/auth/callback/oidc` });
-  const client = {
-    url: oidc.issuer,
-    clientId: oidc.clientId,
-    clientSecret: new Secret(oidc.clientSecret),
-    name: "SSO",
-  };
-  const stage = await startPeopleStage(t, { oidc: client, ...settings });
-  baseUrl = stage.api.baseUrl;
-  return { ...stage, oidc };
-}
-
-/** Begins a visit; returns where the browser is sent. */
-async function begin({ api }: Fixture, browser: SmallBrowser, returnTo = "/dashboard/device?code=A"): Promise<string> {
-  const response = await browser.send(`${api.baseUrl}/v2/auth/sign-in/provider`, {
-    method: "POST",
-    headers: { "content-type": "application/json", "sec-fetch-site": "same-origin" },
-    body: JSON.stringify({ provider: "oidc", returnTo }),
-  });
-  assert.equal(response.status, 200, await response.clone().text());
-  return ((await response.json()) as { url: string }).url;
-}
-
-/** A whole visit; where the browser ends up in the dashboard. */
-async function visit(fixture: Fixture, account: OidcAccount, browser = new SmallBrowser()): Promise<string> {
-  fixture.oidc.account = account;
-  const { location } = await browser.follow(await begin(fixture, browser), "/dashboard");
-  return location;
-}
-
-/** An access token for the browser's session, or null. */
-async function tokenOf({ api }: Fixture, browser: SmallBrowser): Promise<string | null> {
-  const response = await browser.send(`${api.baseUrl}/v2/auth/token`, {
-    method: "POST",
-    headers: { "content-type": "application/json", "sec-fetch-site": "same-origin" },
-    body: "{}",
-  });
-  return response.ok ? ((await response.json()) as { access_token: string }).access_token : null;
-}
-
-async function invite({ api }: Fixture, email: string): Promise<void> {
-  const times = { created_at: new Date(), expires_at: new Date("2100-01-01") };
-  const row = { id: randomUUID(), project_id: api.projectId, email, role: "member", secret_hash: randomBytes(32) };
-  await api.db
-    .insertInto("invitations")
-    .values({ ...row, ...times, role: "member" })
-    .execute();
-}
+import { SmallBrowser } from "#test/support/oidc-server.ts";
+import { ada, begin, invite, meOf, startFixture, tokenOf, visit, type Fixture } from "./people-provider-stage.ts";
+import { adasEmail, adasPassword, appCode, startPeopleStage } from "./people-stage.ts";
 
 async function proven({ api, adaId }: Fixture): Promise<void> {
   await api.db.updateTable("people").set({ email_verified: true }).where("id", "=", adaId).execute();
@@ -86,8 +30,7 @@ test("a person who is known here signs in with the provider, and comes back to w
   );
   const browser = new SmallBrowser();
   assert.equal(await visit(fixture, ada, browser), "/dashboard/device?code=A");
-  const token = await tokenOf(fixture, browser);
-  const { body: me } = await fixture.api.call("GET", "/v2/auth/session", { token });
+  const me = await meOf(fixture, browser);
   assert.deepEqual([me.person.id, me.person.email, me.person.name], [fixture.adaId, adasEmail, "Ada"]);
   await fixture.signIn();
   assert.deepEqual(await fixture.entries(), ["person.sign_in success person", "person.sign_in success person"]);
@@ -203,8 +146,7 @@ test("an account there stays that person's here, whatever address it has later",
   await visit(fixture, ada);
   const browser = new SmallBrowser();
   await visit(fixture, { ...ada, email: "other@example.test", emailVerified: false }, browser);
-  const token = await tokenOf(fixture, browser);
-  const { body: me } = await fixture.api.call("GET", "/v2/auth/session", { token });
+  const me = await meOf(fixture, browser);
   assert.deepEqual([me.person.id, me.person.email], [fixture.adaId, adasEmail]);
   assert.deepEqual(await emails(fixture), [adasEmail]);
 });

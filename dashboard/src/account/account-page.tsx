@@ -1,4 +1,4 @@
-// The person's own account: password, two-factor sign-in, and where they are signed in.
+// The person's own account: with what they sign in, password, two-factor sign-in, and where they are signed in.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { api, ask } from "#api.ts";
@@ -6,6 +6,7 @@ import { Action, FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { Answer, Facts, Heading, Time, useTitle } from "#parts/show.tsx";
 import { meQuery, queryClient } from "#queries.ts";
+import { SignInMethods } from "./sign-in-methods.tsx";
 import { TwoFactor } from "./two-factor.tsx";
 
 const sessionsQuery = {
@@ -32,6 +33,8 @@ export function AccountPage(): ReactNode {
               ["Email", person.email],
             ]}
           />
+          <h2>Sign-in methods</h2>
+          <SignInMethods email={person.email} />
           <h2>Two-factor sign-in</h2>
           <div className="narrow">
             <TwoFactor isOn={person.twoFactorEnabled} />

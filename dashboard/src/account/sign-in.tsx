@@ -1,6 +1,6 @@
 // Signing in: with a password and, where it is on, a second step; with an identity provider where the platform has one; or
 // with a service account's token, for this tab.
-import { useState, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { Link } from "@tanstack/react-router";
 import { useQuery } from "@tanstack/react-query";
 import { ask, messageOf, openApi } from "#api.ts";
@@ -14,6 +14,7 @@ const problems: Readonly<Record<string, string>> = {
   not_invited: "There is no account with the email address from the provider. Ask for an invitation.",
   address_not_proven: "The provider has not verified your email address, so you cannot sign in with it here.",
   two_factor_first: "Your account has two-factor sign-in. Sign in with your password and a code instead.",
+  account_taken: "This account already signs somebody else in here, so it was not connected to yours.",
   refused: "The provider denied the sign-in.",
   expired: "The sign-in took too long, or was started in another window. Try again.",
   failed: "The provider could not be reached. Try again; if the problem persists, tell the operator.",
@@ -55,6 +56,15 @@ let isVisitShown = false;
 function firstVisit(): Visit {
   if (isVisitShown) return { challenge: null, problem: null };
   return visit;
+}
+
+/** Why nothing was connected by the visit that has just ended, if it was to connect an account; said once. */
+export function useVisitProblem(): string | null {
+  const [{ problem }] = useState(firstVisit);
+  useEffect(() => {
+    isVisitShown = true;
+  }, []);
+  return problem === null ? null : (problems[problem] ?? problems["failed"] ?? null);
 }
 
 /** The page in place of one that is not for whoever is there. */

@@ -7,7 +7,8 @@ import { meQuery, queryClient } from "#queries.ts";
 import { keepSignIn } from "#session.ts";
 import { codeField as signInCode } from "./sign-in.tsx";
 
-const passwordField: FormField = {
+/** Whoever has one shows it again. */
+export const passwordField: FormField = {
   name: "password",
   label: "Your password",
   hint: "Leave this empty if you have no password because you sign in with a provider.",
@@ -23,7 +24,7 @@ async function again(): Promise<void> {
 }
 
 /** Who has no password sends none. */
-function withPassword<Body extends object>(body: Body, password: string): Body & { password?: string } {
+export function withPassword<Body extends object>(body: Body, password: string): Body & { password?: string } {
   return password === "" ? body : { ...body, password };
 }
 

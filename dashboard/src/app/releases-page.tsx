@@ -43,6 +43,7 @@ export function ReleasesPage(): ReactNode {
             <Traffic of={items} />
             <List
               label="Releases"
+              hasCards
               columns={[
                 "Release",
                 "State",
@@ -175,9 +176,9 @@ function RollOut(): ReactNode {
         isWide
         of={[
           ["Share", `${data.currentShare} % of ${data.share} %`],
-          ["Failed", `${data.calls.release.failures} of ${data.calls.release.calls} calls`],
+          ["Errors (5xx)", `${data.calls.release.failures} of ${data.calls.release.calls} calls`],
           [
-            `Failed on v${data.fromRelease}`,
+            `Errors (5xx) of v${data.fromRelease}`,
             `${data.calls.fromRelease.failures} of ${data.calls.fromRelease.calls} calls`,
           ],
           ["Began", <Time key="began" at={data.startedAt} />],

@@ -50,6 +50,7 @@ function Replicas(): ReactNode {
         return (
           <List
             label="Replicas"
+            hasCards
             columns={[
               "Replica",
               "State",

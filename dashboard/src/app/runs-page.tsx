@@ -124,6 +124,7 @@ function Runs({ items, filter }: { readonly items: readonly Run[]; readonly filt
   return (
     <List
       label="Runs"
+      hasCards
       columns={[
         "Run",
         "State",

@@ -18,7 +18,7 @@ type Kinds = readonly (readonly [keyof Metrics, string, (value: number) => strin
 const kinds = {
   calls: [
     ["requests", "Calls", String],
-    ["failures", "Errors: status 500 or above, or cut off", String],
+    ["failures", "Errors (5xx): status 500 or above, or cut off", String],
     ["latency", "Latency, with waiting", durationText],
     ["containers", "Replicas", String],
     ["starts", "Cold starts: replicas that started", String],

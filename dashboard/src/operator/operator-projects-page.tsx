@@ -1,9 +1,9 @@
 // All projects of the platform with their plans: found by name or id, and given another plan.
 import { useState, type ReactNode } from "react";
-import { Button, Modal } from "@mantine/core";
+import { Button, Modal, NativeSelect } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
-import { api, ask } from "#api.ts";
+import { api, ask, messageOf } from "#api.ts";
 import { FieldForm } from "#parts/form.tsx";
 import { List } from "#parts/list.tsx";
 import { PageButtons, pagesInOrder, useGoToPage } from "#parts/page-buttons.tsx";
@@ -87,6 +87,10 @@ function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly on
     queryKey: ["plan", id],
     queryFn: ({ signal }) => ask(api.GET("/v2/projects/{project_id}/plan", { params: { path }, signal })),
   });
+  const all = useQuery({
+    queryKey: ["plans"],
+    queryFn: ({ signal }) => ask(api.GET("/v2/operator/plans", { signal })),
+  });
   const limit = (used: number, max: number | null): string => `${used} of ${max ?? "any number"}`;
   return (
     <Modal opened onClose={onClose} title={<bdi>{`Plan of ${name}`}</bdi>} closeButtonProps={{ "aria-label": "Close" }}>
@@ -106,20 +110,20 @@ function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly on
               ]}
             />
             <FieldForm
-              key={current}
+              key={`${current} ${all.isSuccess}`}
               label="Change the plan"
               submit="Change the plan"
-              fields={[
-                {
-                  name: "plan",
-                  label: "Another plan",
-                  hint: "The name of a plan in SLIPWAY_PLANS_FILE, or self-hosted. Replicas above a lower limit end after their running calls; no app is removed.",
-                  autoComplete: "off",
-                  autoCapitalize: "none",
-                  spellCheck: false,
-                  required: true,
-                },
-              ]}
+              before={
+                <NativeSelect
+                  name="plan"
+                  label="Another plan"
+                  description="Plans are set in SLIPWAY_PLANS_FILE. Replicas above a lower limit end after their running calls; no app is removed."
+                  error={all.error === null ? undefined : messageOf(all.error)}
+                  defaultValue={current}
+                  data={all.data?.map((one) => one.name) ?? [current]}
+                />
+              }
+              fields={[]}
               onSubmit={async ({ plan: wanted = "" }) => {
                 await ask(api.PATCH(`${projectsPath}/{project_id}`, { params: { path }, body: { plan: wanted } }));
                 await Promise.all(

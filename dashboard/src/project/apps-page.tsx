@@ -119,14 +119,15 @@ function Rows({ label, project, apps, last }: RowsProps): ReactNode {
     return ready === ofApp.length ? String(ready) : `${ready} of ${ofApp.length}`;
   };
   const numbers: readonly Column[] = [
-    "Replicas",
-    "Calls, last hour",
-    "Errors (5xx)",
-    ...(costOf === null ? [] : ["Cost today"]),
-  ].map((head) => ({ head, isNumber: true }));
+    { head: "Replicas", isNumber: true },
+    { head: "Calls, last hour", isNumber: true },
+    { head: "Errors (5xx)", isNumber: true, about: "Calls with status 500 or above, or cut off, in the last hour" },
+    ...(costOf === null ? [] : [{ head: "Cost today", isNumber: true }]),
+  ];
   return (
     <List
       label={label}
+      hasCards
       columns={last === "Why" ? ["App", "State", last, ...numbers] : ["App", "State", ...numbers, last]}
       rows={apps.map((app) => ({
         key: app.id,

@@ -1,73 +1,174 @@
-// The budget of the whole project, or of the app that is chosen: how much of it is spent, and a form to set it.
+// The budgets of the whole project and of each of its apps in one table: how much is spent, and a form to set each.
 import { useState, type ReactNode } from "react";
-import { Checkbox, NativeSelect, Progress } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
-import { api, ask } from "#api.ts";
+import { Button, Checkbox, Progress } from "@mantine/core";
+import { useQueries, useQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
+import { api, ask, messageOf } from "#api.ts";
 import { Confirm } from "#parts/confirm.tsx";
 import { FieldForm } from "#parts/form.tsx";
+import { List } from "#parts/list.tsx";
 import { centsText } from "#parts/money.ts";
 import { Name } from "#parts/name.tsx";
 import { Answer, Facts, Time } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { appsQuery, queryClient, slowRefreshMs } from "#queries.ts";
+import { appName } from "./app-name.ts";
 import { budgetQuery, type Budget, type BudgetPlace } from "./budget-query.ts";
 
 const projectPath = "/v2/projects/{project_id}/budget";
 const appPath = "/v2/projects/{project_id}/apps/{app_id}/budget";
+/** Each row asks for its own budget, so that not all apps of a large project are asked for at once. */
+const shownMore = 20;
 
 async function changed(): Promise<void> {
   await queryClient.invalidateQueries({ queryKey: ["budget"] });
 }
 
-/** One budget at a time; which one is in the address. */
+/** Costs of this month (UTC) by app, before coupons, as budgets count them. */
+function useCosts(project: string) {
+  const from = `${new Date().toISOString().slice(0, 7)}-01`;
+  const to = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
+  return useQuery({
+    queryKey: ["usage", project, "app", from, to],
+    queryFn: ({ signal }) =>
+      ask(
+        api.GET("/v2/projects/{project_id}/usage", {
+          params: { path: { project_id: project }, query: { from, to, group_by: "app" } },
+          signal,
+        }),
+      ),
+    refetchInterval: slowRefreshMs * 4,
+  });
+}
+
+/** The table. `app` in the address: the row that is open at first. */
 export function Budgets({ project }: { readonly project: string }): ReactNode {
-  const search = useSearch({ strict: false });
-  const navigate = useNavigate();
   const may = useMay(project);
   const apps = useQuery({ ...appsQuery(project), enabled: may("apps.read"), refetchInterval: slowRefreshMs });
-  const place: BudgetPlace = { project, app: search.app };
-  const budget = useQuery(budgetQuery(place));
-  const known = apps.data ?? [];
-  const isUnknown = search.app !== undefined && !known.some(({ id }) => id === search.app);
+  const costs = useCosts(project);
+  const [shown, setShown] = useState(shownMore);
+  const spent = new Map(costs.data?.items.map((item) => [item.app_id ?? "", item.cost_micros]));
+  // Who may not read apps still sees those that cost something.
+  const known = may("apps.read") ? (apps.data ?? []).map(({ id }) => id) : [...spent.keys()].filter((id) => id !== "");
+  const all = known.toSorted((one, other) => (spent.get(other) ?? 0) - (spent.get(one) ?? 0));
   return (
-    <>
-      {may("apps.read") ? (
-        <div className="filters">
-          <NativeSelect
-            label="Budget of"
-            value={search.app ?? ""}
-            data={[
-              { value: "", label: "the whole project" },
-              ...known.map(({ id, name }) => ({ value: id, label: name })),
-              ...(isUnknown ? [{ value: search.app ?? "", label: search.app ?? "" }] : []),
-            ]}
-            onChange={(event) => {
-              void navigate({ to: ".", search: { ...search, app: event.currentTarget.value || undefined } });
-            }}
+    <Answer of={costs}>
+      {({ currency }) => (
+        <>
+          <Table
+            {...{ project, currency, spent }}
+            apps={all.slice(0, shown)}
+            total={[...spent.values()].reduce((sum, micros) => sum + micros, 0)}
+            mayWrite={may("billing.write")}
           />
-        </div>
-      ) : null}
-      <Answer of={budget}>
-        {(found) => (
-          <>
-            {found === null ? <p className="muted">No budget is set: costs are not limited.</p> : <Shown of={found} />}
-            {may("billing.write") ? <Change key={search.app} place={place} budget={found} /> : null}
-          </>
-        )}
-      </Answer>
-    </>
+          {all.length > shown ? (
+            <button type="button" className="as-link" onClick={() => setShown(shown + shownMore)}>
+              Show more of {all.length} apps
+            </button>
+          ) : null}
+        </>
+      )}
+    </Answer>
   );
 }
 
+type TableProps = {
+  readonly project: string;
+  readonly apps: readonly string[];
+  readonly spent: ReadonlyMap<string, number>;
+  readonly total: number;
+  readonly currency: string;
+  readonly mayWrite: boolean;
+};
+
+function Table({ project, apps, spent, total, currency, mayWrite }: TableProps): ReactNode {
+  const search = useSearch({ strict: false });
+  const [open, setOpen] = useState<string | null>(search.app ?? null);
+  const places: BudgetPlace[] = [undefined, ...apps].map((app) => ({ project, app }));
+  const budgets = useQueries({ queries: places.map((place) => budgetQuery(place)) });
+  const rows = places.map((place, at) => {
+    const [key, answer] = [place.app ?? "", budgets[at]];
+    const budget = answer?.data;
+    const micros = place.app === undefined ? total : (spent.get(place.app) ?? 0);
+    const cents = budget?.spent_cents ?? Math.floor(micros / 10_000);
+    const name = place.app === undefined ? "the whole project" : appName(place.app, project);
+    const verb = mayWrite ? (budget === null ? "Set" : "Change") : "Details";
+    const canOpen = budget !== undefined && (mayWrite || budget !== null);
+    const isOpen = open === key && budget !== undefined;
+    return {
+      key,
+      cells: [
+        place.app === undefined ? <strong key="name">The whole project</strong> : <Name key="name" of={name} />,
+        answer?.isError === true ? messageOf(answer.error) : amountText(budget),
+        <Spent key="spent" cents={cents} budget={budget ?? null} currency={currency} />,
+        <div key="actions" className="row">
+          {!canOpen || isOpen ? null : (
+            <Button
+              variant="default"
+              size="compact-xs"
+              aria-label={mayWrite ? `${verb} the budget of ${name}` : `Details of the budget of ${name}`}
+              onClick={() => setOpen(key)}
+            >
+              {verb}
+            </Button>
+          )}
+          {mayWrite && budget !== undefined && budget !== null ? (
+            <Confirm what="Remove" to={`the budget of ${name}`} onAct={() => removeBudget(place)} />
+          ) : null}
+        </div>,
+      ],
+      below: isOpen ? <Opened {...{ place, budget, mayWrite }} onClose={() => setOpen(null)} /> : undefined,
+    };
+  });
+  return (
+    <List
+      label="Budgets"
+      columns={["Budget of", { head: "Budget", isNumber: true }, { head: "Spent this month", isNumber: true }, ""]}
+      rows={rows}
+    />
+  );
+}
+
+function amountText(budget: Budget | null | undefined): ReactNode {
+  if (budget === undefined) return "…";
+  return budget === null ? <span className="muted">none</span> : centsText(budget.amount_cents, budget.currency);
+}
+
+type SpentProps = { readonly cents: number; readonly budget: Budget | null; readonly currency: string };
+
+function Spent({ cents, budget, currency }: SpentProps): ReactNode {
+  const text = centsText(cents, currency);
+  if (budget === null) return text;
+  const share = `${text} (${percentOf(budget)} %)`;
+  return budget.spent_cents < budget.amount_cents ? share : <strong className="attention">{share}</strong>;
+}
+
+function percentOf({ spent_cents: spent, amount_cents: amount }: Budget): number {
+  return Math.floor((100 * spent) / amount);
+}
+
+async function removeBudget({ project, app }: BudgetPlace): Promise<void> {
+  const path = { project_id: project };
+  if (app === undefined) await ask(api.DELETE(projectPath, { params: { path } }));
+  else await ask(api.DELETE(appPath, { params: { path: { ...path, app_id: app } } }));
+  await changed();
+}
+
+async function setBudget({ project, app }: BudgetPlace, body: Wish): Promise<void> {
+  const path = { project_id: project };
+  if (app === undefined) await ask(api.PUT(projectPath, { params: { path }, body }));
+  else await ask(api.PUT(appPath, { params: { path: { ...path, app_id: app } }, body }));
+  await changed();
+}
+
 function Shown({ of }: { readonly of: Budget }): ReactNode {
-  const percent = (100 * of.spent_cents) / of.amount_cents;
+  const percent = percentOf(of);
   return (
     <>
       <div className="quota">
         <span>
           <strong>{centsText(of.spent_cents, of.currency)}</strong> of {centsText(of.amount_cents, of.currency)} spent
-          in {of.month} ({Math.floor(percent)} %)
+          in {of.month} ({percent} %)
         </span>
         <Progress
           value={Math.min(100, percent)}
@@ -95,41 +196,34 @@ function Shown({ of }: { readonly of: Budget }): ReactNode {
   );
 }
 
-type ChangeProps = { readonly place: BudgetPlace; readonly budget: Budget | null };
+type OpenedProps = {
+  readonly place: BudgetPlace;
+  readonly budget: Budget | null;
+  readonly mayWrite: boolean;
+  readonly onClose: () => void;
+};
 
-function Change({ place: { project, app }, budget }: ChangeProps): ReactNode {
-  const [isOpen, setOpen] = useState(false);
-  const path = { project_id: project };
-  const remove = async (): Promise<void> => {
-    if (app === undefined) await ask(api.DELETE(projectPath, { params: { path } }));
-    else await ask(api.DELETE(appPath, { params: { path: { ...path, app_id: app } } }));
-    await changed();
-  };
+/** What is below a row: the budget as it is, and the form for those who may set it. */
+function Opened({ place, budget, mayWrite, onClose }: OpenedProps): ReactNode {
+  const [isChanging, setChanging] = useState(mayWrite);
   return (
-    <>
-      <div className="choices">
-        {isOpen ? null : (
-          <button type="button" className="as-link" onClick={() => setOpen(true)}>
-            {budget === null ? "Set a budget" : "Change the budget"}
-          </button>
-        )}
-        {budget === null || isOpen ? null : <Confirm what="Remove" to="the budget" onAct={remove} />}
-      </div>
-      {isOpen ? (
-        <div className="narrow">
-          <BudgetForm
-            budget={budget}
-            onClose={() => setOpen(false)}
-            set={async (body) => {
-              if (app === undefined) await ask(api.PUT(projectPath, { params: { path }, body }));
-              else await ask(api.PUT(appPath, { params: { path: { ...path, app_id: app } }, body }));
-              setOpen(false);
-              await changed();
-            }}
-          />
-        </div>
-      ) : null}
-    </>
+    <div className="narrow">
+      {budget === null ? <p className="muted">No budget is set: costs are not limited.</p> : <Shown of={budget} />}
+      {isChanging ? (
+        <BudgetForm
+          budget={budget}
+          onClose={onClose}
+          set={async (body) => {
+            await setBudget(place, body);
+            setChanging(false);
+          }}
+        />
+      ) : (
+        <button type="button" className="as-link" onClick={onClose}>
+          Close
+        </button>
+      )}
+    </div>
   );
 }
 

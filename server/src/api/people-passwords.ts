@@ -87,6 +87,7 @@ export function twoFactorHandlers(api: HandlerParts) {
   } satisfies Handlers;
 }
 
-function secretOf(given: unknown): Secret | null {
+/** A secret of a body, or null. */
+export function secretOf(given: unknown): Secret | null {
   return typeof given === "string" ? new Secret(given) : null;
 }

@@ -1,9 +1,12 @@
 // Sign-in with a provider: redirects the browser there and handles its return.
+import type { z } from "zod";
+import type { signInMethods } from "@slipway/contract/people-answers.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProviderId } from "#people/provider-auth.ts";
-import type { VisitEnd } from "#people/provider-sign-in.ts";
+import type { AccountChange, VisitEnd } from "#people/provider-sign-in.ts";
 import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
-import { setCookies, trierOf } from "./people-auth.ts";
+import { personCallerOf, setCookies, trierOf } from "./people-auth.ts";
+import { secretOf } from "./people-passwords.ts";
 import { requireOwnPage } from "./session-cookie.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -29,6 +32,26 @@ export function providerHandlers(api: HandlerParts) {
       for (const line of visit.cookies) void call.reply.header("set-cookie", line);
       return { url: visit.url };
     },
+    async listSignInMethods(call) {
+      const accounts = await people.providers.accountsOf(personCallerOf(call).personId);
+      return {
+        hasPassword: accounts.some(({ provider_id }) => provider_id === "credential"),
+        providers: people.providers.offers().map((offer) => {
+          const account = accounts.find(({ provider_id }) => provider_id === offer.id);
+          return { ...offer, connectedAt: account?.created_at.toISOString() ?? null, email: account?.email ?? null };
+        }),
+      } satisfies z.infer<typeof signInMethods>;
+    },
+    async connectProvider(call) {
+      requireOwnPage(call.request, urls().baseUrl);
+      const visit = await people.providers.connect(personCallerOf(call), changeOf(call));
+      for (const line of visit.cookies) void call.reply.header("set-cookie", line);
+      return { url: visit.url };
+    },
+    async disconnectProvider(call) {
+      await people.providers.disconnect(personCallerOf(call), changeOf(call));
+      return { message: "The account is disconnected." };
+    },
     async providerCallback(call) {
       const id = pathPart(call.request, "provider");
       if (id !== "oidc" && id !== "github") throw new Fault("not_found", "There is no such provider.");
@@ -42,9 +65,14 @@ export function providerHandlers(api: HandlerParts) {
   } satisfies Handlers;
 }
 
+function changeOf(call: ApiCall): AccountChange {
+  const { provider, password } = bodyOf(call);
+  return { provider: provider as ProviderId, password: secretOf(password), by: call.by };
+}
+
 /** The result is in the fragment, which is not sent to servers and not logged. */
 function placeOf({ done, returnTo }: VisitEnd): string {
-  if (done.kind === "signed_in") return returnTo;
+  if (done.kind === "signed_in" || done.kind === "connected") return returnTo;
   if (done.kind === "refused") return `${returnTo}#sign-in-problem=${done.why}`;
   return `${returnTo}#challenge=${encodeURIComponent(done.challenge.reveal())}`;
 }

@@ -1,6 +1,6 @@
 // Plans: a project's limits and usage, and the operator's list of projects.
 import type { z } from "zod";
-import type { operatorProject, operatorProjectPage, projectPlan } from "@slipway/contract/plan-routes.ts";
+import type { operatorProject, operatorProjectPage, planList, projectPlan } from "@slipway/contract/plan-routes.ts";
 import type { ProjectWithPlan } from "#billing/plans/plan-use-cases.ts";
 import { pageWanted, projectOf, bodyOf, showPage, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
@@ -19,6 +19,9 @@ export function planHandlers({ plans: { useCases, days } }: HandlerParts) {
         monthly_credit_cents: plan.monthlyCreditCents,
         coupons: plan.coupons,
       } satisfies z.infer<typeof projectPlan>;
+    },
+    async listPlans() {
+      return useCases.names.map((name) => ({ name })) satisfies z.infer<typeof planList>;
     },
     async listOperatorProjects(call) {
       const { pageSize, nextToken } = pageWanted(call);

@@ -8,6 +8,7 @@ import { changeOne, changeRows, insertNew, type Db, type Tx } from "#store/datab
 import type { Tables } from "#store/tables.ts";
 
 export type SessionRow = Selectable<Tables["person_sessions"]>;
+export type AccountRow = Selectable<Tables["person_accounts"]>;
 
 /** Writes the sealed secret unless there is one. */
 export async function insertSecret(db: Db, sealed: string): Promise<void> {
@@ -57,7 +58,7 @@ export function credentialOf(
     .selectAll("people")
     .select("person_accounts.password_hash as passwordHash")
     .select(sql<boolean>`person_addresses.address is not null`.as("isKnownAddress"))
-    .where("email", "=", given.email)
+    .where("people.email", "=", given.email)
     .executeTakeFirst();
 }
 
@@ -171,9 +172,16 @@ export async function noteAddress(
   return { isNew: !known.some((row) => row.address === address), isFirst: known.length === 0 };
 }
 
-/** Removes all ways in which a person can sign in; returns how many there were. */
-export async function deleteAccounts(tx: Db, personId: string): Promise<number> {
-  return await changeRows(tx)`delete from person_accounts where person_id = ${personId}`;
+/** In which ways a person can sign in, oldest first. */
+export function accountsOf(db: Db, personId: string): Promise<AccountRow[]> {
+  const rows = db.selectFrom("person_accounts").selectAll().where("person_id", "=", personId);
+  return rows.orderBy("created_at").orderBy("id").execute();
+}
+
+/** Removes ways in which a person can sign in, all or those with one provider; returns how many there were. */
+export async function deleteAccounts(tx: Db, personId: string, providerId: string | null = null): Promise<number> {
+  return await changeRows(tx)`
+    delete from person_accounts where person_id = ${personId} and provider_id = coalesce(${providerId}, provider_id)`;
 }
 
 /** Whether there is an invitation for the address (lower case) that has not expired, to a project that is there. */

@@ -3,7 +3,10 @@
 // All addresses that it calls are the operator's setting, or what the provider there says of itself.
 import { randomUUID } from "node:crypto";
 import { betterAuth } from "better-auth";
+import { getOAuthState } from "better-auth/api";
+import { bearer } from "better-auth/plugins/bearer";
 import { genericOAuth, type GenericOAuthConfig } from "better-auth/plugins/generic-oauth";
+import type { By } from "#audit/record.ts";
 import { oneLine } from "#lib/one-line.ts";
 import { Secret } from "#lib/secret.ts";
 import type { Db } from "#store/database.ts";
@@ -53,17 +56,39 @@ export function openProviderAuth(options: ProviderAuthOptions) {
       cookies: { state: { attributes: { path: basePath, sameSite: "lax", httpOnly: true } } },
     },
     ...providerTables,
-    user: { ...providerTables.user, validateUserInfo: ({ user, source }) => gate.check(user, source) },
+    user: {
+      ...providerTables.user,
+      async validateUserInfo({ user, source: { action } }) {
+        const visit = await getOAuthState<Visit>();
+        if (visit !== null) visit.email = user.email;
+        return gate.check(user, { action, isAsked: visit?.link !== undefined });
+      },
+    },
     databaseHooks: {
-      account: { create: { before: async (account) => ({ data: { ...account, ...noTokens } }) } },
+      account: {
+        create: {
+          async before(account) {
+            const { email = null, by } = (await getOAuthState<Visit>()) ?? {};
+            const changes = { [account.providerId]: { old: "none", new: email } };
+            if (by !== undefined) await gate.recordConnection(account.userId, { changes, by });
+            return { data: { ...account, ...noTokens, email } };
+          },
+        },
+        update: { before: async (account) => ({ data: { ...account, ...noTokens } }) },
+      },
     },
     plugins: [
       genericOAuth({
         config: [...(oidc === null ? [] : [oidcConfig(oidc)]), ...(github === null ? [] : [githubConfig(github)])],
       }),
+      // Whose account is connected, it reads from a session's token.
+      bearer(),
     ],
   });
 }
+
+/** What is kept of a visit: who connects an account by it, and the account's address once the provider has named it. */
+type Visit = { readonly by?: By; email?: string | null | undefined };
 
 /** Under which names our tables have what it reads and writes. */
 export const providerTables = {
@@ -72,7 +97,13 @@ export const providerTables = {
     modelName: "person_accounts",
     updateAccountOnSignIn: false,
     // An account here is linked to one there of the same proven address; the gate sees to what was not proven here.
-    accountLinking: { enabled: true, requireLocalEmailVerified: false },
+    accountLinking: {
+      enabled: true,
+      requireLocalEmailVerified: false,
+      // Of accounts that somebody connects while they are signed in.
+      allowDifferentEmails: true,
+    },
+    additionalFields: { email: { type: "string", required: false } },
     fields: {
       userId: "person_id",
       providerId: "provider_id",

@@ -3,13 +3,14 @@
 // belongs to whoever shows the address, and nobody waits in it.
 import type { PersonRow } from "#accounts/account-store.ts";
 import { platformActor, type By } from "#audit/record.ts";
+import { must } from "#lib/assert.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import type { Mailer } from "./mailer.ts";
 import type { PeopleSettings } from "./people-settings.ts";
-import { confirmAddress, deleteAccounts, deleteSessions, isInvited, lockPerson } from "./people-store.ts";
-import { recordOfPerson } from "./person-record.ts";
+import { confirmAddress, deleteAccounts, deleteSessions, isInvited, lockPerson, personById } from "./people-store.ts";
+import { recordOfPerson, type PersonEvent } from "./person-record.ts";
 import { deleteUnconfirmed } from "./two-factor-store.ts";
 import { deleteVerificationsOf } from "./verification-store.ts";
 
@@ -32,11 +33,24 @@ export class ProviderGate {
     this.#settings = options.settings;
   }
 
-  /** A refusal, or nothing. `sign-in`: the account there was linked to one here before. */
-  async check(user: ProviderUser, source: { readonly action: string }): Promise<{ error: GateRefusal } | undefined> {
-    if (source.action === "sign-in") return undefined;
+  /**
+   * A refusal, or nothing. `sign-in`: the account there was linked to one here before. `isAsked`: somebody who is signed in
+   * here connects it, under whatever address it has there.
+   */
+  async check(
+    user: ProviderUser,
+    { action, isAsked }: { readonly action: string; readonly isAsked: boolean },
+  ): Promise<{ error: GateRefusal } | undefined> {
+    if (action === "sign-in") return undefined;
     if (user.emailVerified !== true) return { error: "address_not_proven" };
-    return source.action === "link-account" ? this.#link(String(user.id)) : this.#make(String(user.email));
+    if (isAsked) return undefined;
+    return action === "link-account" ? this.#link(String(user.id)) : this.#make(String(user.email));
+  }
+
+  /** Records that somebody connects an account, just before that is stored. */
+  async recordConnection(personId: string, event: Pick<PersonEvent, "changes" | "by">): Promise<void> {
+    const about = must(await personById(this.#options.db, personId), "whoever connects an account is there");
+    await recordOfPerson(this.#options.db, { action: "person.provider_connect", about, ...event });
   }
 
   async #make(email: string): Promise<{ error: GateRefusal } | undefined> {

@@ -1,24 +1,35 @@
 // Signing in with a provider: a visit there begins with an address to go to and a cookie, and ends when the browser comes
-// back. Whatever comes back becomes a session, a challenge, or one of a few words for why not.
+// back. Whatever comes back becomes a session, a challenge, or one of a few words for why not. Whoever is signed in connects
+// an account by such a visit, and disconnects it.
+import type { PersonCaller } from "#accounts/caller.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { DeadlineExceeded, withDeadline } from "#lib/with-deadline.ts";
+import type { Secret } from "#lib/secret.ts";
+import type { Db } from "#store/database.ts";
 import { limits } from "./attempt-limits.ts";
 import type { Challenge } from "./challenges.ts";
-import { deleteSessions, lockPerson, sessionByToken } from "./people-store.ts";
+import { accountsOf, deleteAccounts, deleteSessions, lockPerson, personById, sessionByToken } from "./people-store.ts";
+import type { AccountRow } from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
-import { byAnybody, recordOfPerson } from "./person-record.ts";
+import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import { openProviderAuth, type ProviderAuth, type ProviderId } from "./provider-auth.ts";
 import { ProviderGate, type GateRefusal } from "./provider-gate.ts";
-import { sessionEnded, type SignedIn } from "./sessions.ts";
+import { sessionEnded, type PersonSession, type SignedIn } from "./sessions.ts";
 import type { SignInParts } from "./sign-in-parts.ts";
+import { requirePassword } from "./two-factor.ts";
 
-/** Why a visit came to nothing. `expired`: too late, twice, or from another browser; `refused`: by the provider; `failed`: it answered nonsense. */
-export type ProviderRefusal = GateRefusal | "expired" | "refused" | "failed";
+/** Why a visit came to nothing. `expired`: too late, twice, or from another browser; `refused`: by the provider; `failed`: it answered nonsense;
+ * `account_taken`: the account is connected to somebody else. */
+export type ProviderRefusal = GateRefusal | "account_taken" | "expired" | "refused" | "failed";
 
 /** How a visit ended. `returnTo`: where the person wanted to go, within the dashboard. */
 export type VisitEnd = {
-  readonly done: SignedIn | Challenge | { readonly kind: "refused"; readonly why: ProviderRefusal };
+  readonly done:
+    | SignedIn
+    | Challenge
+    | { readonly kind: "connected" }
+    | { readonly kind: "refused"; readonly why: ProviderRefusal };
   readonly returnTo: string;
   /** Header lines Set-Cookie, which end the visit's cookie. */
   readonly cookies: readonly string[];
@@ -26,6 +37,9 @@ export type VisitEnd = {
 
 /** Where a visit begins. */
 export type VisitBegin = { readonly url: string; readonly cookies: readonly string[] };
+
+/** What somebody who is signed in connects or disconnects. */
+export type AccountChange = { readonly provider: ProviderId; readonly password: Secret | null; readonly by: By };
 
 export type ProviderOffer = { readonly id: ProviderId; readonly name: string };
 
@@ -35,6 +49,7 @@ const waitMs = 20_000;
 const returnForm = /^\/dashboard(?:\/[\w.~-]+)*\/?(?:\?[\w.~=&%-]*)?$/;
 const returnLengthMax = 500;
 const dashboard = "/dashboard";
+const accountPage = "/dashboard/account";
 const failedPath = "/v2/auth/failed";
 
 const gateRefusals: ReadonlySet<string> = new Set<GateRefusal>([
@@ -64,7 +79,7 @@ export class ProviderSignIn {
 
   /** Where to send the browser. Throws `Fault("not_found" | "invalid" | "unavailable" | "rate_limited")`. */
   async begin(id: ProviderId, given: Trier & { readonly returnTo: string | null }): Promise<VisitBegin> {
-    this.#require(id);
+    this.nameOf(id);
     await this.#count(given);
     const returnTo = given.returnTo ?? dashboard;
     if (!isReturn(returnTo)) {
@@ -72,16 +87,64 @@ export class ProviderSignIn {
     }
     const auth = await this.#open(id);
     const body = { provider: id, callbackURL: returnTo, errorCallbackURL: failedPath, disableRedirect: true };
-    const answer = await this.#ask(
-      id,
-      auth.api.signInSocial({ body, headers: new Headers(), asResponse: true }).then(async (response) => ({
-        cookies: response.headers.getSetCookie(),
-        found: response.ok ? ((await response.json()) as { url?: unknown }) : {},
-      })),
-    );
-    const { url } = answer.found;
-    if (typeof url !== "string") throw this.#away(id);
-    return { url, cookies: answer.cookies };
+    return this.#visit(id, auth.api.signInSocial({ body, headers: new Headers(), asResponse: true }));
+  }
+
+  /** Accounts that let the person in now, oldest first; that of the password is called `credential`. */
+  async accountsOf(personId: string, db: Db = this.#parts.db): Promise<AccountRow[]> {
+    const { settings } = this.#parts;
+    // Others are of an issuer that the operator has replaced.
+    return (await accountsOf(db, personId)).filter(({ provider_id: id, account_id }) => {
+      return id === "credential" || account_id.startsWith(`${settings[id as ProviderId]?.url} `);
+    });
+  }
+
+  /**
+   * Where to send the browser of whoever is signed in, for them to connect their account there. Throws as `begin` does, and
+   * `Fault("not_usable")` for a wrong password, `Fault("conflict")` when one is connected.
+   */
+  async connect(caller: PersonCaller, { provider: id, password, by }: AccountChange): Promise<VisitBegin> {
+    const name = this.nameOf(id);
+    const { person, session } = await this.#confirm(caller, password);
+    if ((await this.accountsOf(person.id)).some(({ provider_id }) => provider_id === id)) {
+      throw new Fault("conflict", `You have already connected an account with ${name}; disconnect it first.`);
+    }
+    const auth = await this.#open(id);
+    const callbackURL = `${accountPage}?person=${person.id}`;
+    const urls = { callbackURL, errorCallbackURL: callbackURL, disableRedirect: true };
+    const body = { provider: id, ...urls, additionalData: { by: byPerson(person, by) } };
+    const headers = new Headers({ authorization: `Bearer ${session.token}` });
+    return this.#visit(id, auth.api.linkSocialAccount({ body, headers, asResponse: true }));
+  }
+
+  /** Throws `Fault("not_usable" | "not_found" | "rate_limited")`, and `Fault("conflict")` for the only way to sign in. */
+  async disconnect(caller: PersonCaller, { provider: id, password, by }: AccountChange): Promise<void> {
+    const name = this.nameOf(id);
+    await this.#confirm(caller, password);
+    await this.#parts.db.transaction().execute(async (tx) => {
+      await lockPerson(tx, caller.personId);
+      // Whoever has changed the password since it was compared has ended this session.
+      const { person } = await this.#parts.sessions.required(tx, caller);
+      const accounts = await this.accountsOf(person.id, tx);
+      const gone = accounts.find(({ provider_id }) => provider_id === id);
+      if (gone === undefined) throw new Fault("not_found", `You have not connected an account with ${name}.`);
+      if (accounts.every(({ provider_id }) => provider_id === id)) {
+        const first =
+          "set a password by “Forgot your password?” on the sign-in page, or connect another account, first";
+        throw new Fault("conflict", `The account with ${name} is your only way to sign in: ${first}.`);
+      }
+      await deleteAccounts(tx, person.id, id);
+      const changes = { [id]: { old: gone.email ?? gone.account_id, new: "none" } };
+      const entry = { action: "person.provider_disconnect", about: person, by: byPerson(person, by), changes } as const;
+      await recordOfPerson(tx, entry);
+    });
+  }
+
+  /** What it is called here. Throws `Fault("not_found")`. */
+  nameOf(id: ProviderId): string {
+    const offer = this.offers().find((one) => one.id === id);
+    if (offer === undefined) throw new Fault("not_found", "Sign-in with this provider is not configured here.");
+    return offer.name;
   }
 
   /** Takes what the provider sent back. Throws as `begin` does; whatever else is wrong is a refusal. */
@@ -89,7 +152,7 @@ export class ProviderSignIn {
     id: ProviderId,
     given: Trier & { readonly query: Readonly<Record<string, string>>; readonly cookie: string | null },
   ): Promise<VisitEnd> {
-    this.#require(id);
+    this.nameOf(id);
     await this.#count(given);
     const auth = await this.#open(id);
     const headers = new Headers(given.cookie === null ? {} : { cookie: given.cookie });
@@ -101,7 +164,7 @@ export class ProviderSignIn {
     const location = response.headers.get("location") ?? "";
     const token = this.#parts.tokens.setBy(response.headers);
     const cookies = response.headers.getSetCookie().filter((line) => !/session_token=|session_data=/.test(line));
-    if (token === null) return { ...(await this.#refuse(id, location, given.by)), cookies };
+    if (token === null) return { ...(await this.#endWithout(id, location, given.by)), cookies };
     return {
       done: await this.#enter(id, token, given.by),
       returnTo: isReturn(location) ? location : dashboard,
@@ -126,20 +189,45 @@ export class ProviderSignIn {
     return "kind" in done ? done : this.#parts.sessions.tokensOf(done);
   }
 
-  async #refuse(id: ProviderId, location: string, by: By): Promise<Pick<VisitEnd, "done" | "returnTo">> {
-    const code = URL.parse(location, "http://localhost")?.searchParams.get("error") ?? "";
-    const why = refusalOf(code);
-    this.#parts.log.warn({ provider: id, code: code.slice(0, 100) }, "a sign-in with a provider was refused");
-    const about = { id: null, email: "", name: "" };
-    const event = { action: "person.sign_in", outcome: "failure", about, by: byAnybody(by) } as const;
-    await recordOfPerson(this.#parts.db, { ...event, reason: `A sign-in with a provider was refused: ${why}.` });
-    return { done: { kind: "refused", why }, returnTo: dashboard };
+  #confirm(caller: PersonCaller, password: Secret | null): Promise<PersonSession> {
+    const { db, hashes, limits: counts, sessions } = this.#parts;
+    return counts.counted(limits.confirm, caller.personId, async () => {
+      await hashes.run(() => requirePassword(db, caller, password));
+      return sessions.required(db, caller);
+    });
   }
 
-  #require(id: ProviderId): void {
-    if (!this.offers().some((offer) => offer.id === id)) {
-      throw new Fault("not_found", "Sign-in with this provider is not configured here.");
-    }
+  /** The end of a visit that began no session: an account was connected, or something was refused. */
+  async #endWithout(id: ProviderId, location: string, by: By): Promise<Pick<VisitEnd, "done" | "returnTo">> {
+    const query = URL.parse(location, "http://localhost")?.searchParams;
+    const code = query?.get("error") ?? null;
+    const personId = query?.get("person") ?? null;
+    const person = personId === null ? undefined : await personById(this.#parts.db, personId);
+    if (person !== undefined && code === null) return { done: { kind: "connected" }, returnTo: accountPage };
+    const why = refusalOf(code ?? "");
+    this.#parts.log.warn({ provider: id, code: code?.slice(0, 100) }, "a visit to a provider was refused");
+    // Of a visit that ended in another browser, only whoever began it is known.
+    const byWhom = person === undefined || why === "expired" ? byAnybody(by) : byPerson(person, by);
+    const action = person === undefined ? "person.sign_in" : "person.provider_connect";
+    const what = person === undefined ? "A sign-in with a provider" : `Connecting an account with ${id}`;
+    const reason = `${what} was refused: ${why}.`;
+    const about = person ?? { id: null, email: "", name: "" };
+    await recordOfPerson(this.#parts.db, { action, outcome: "failure", about, by: byWhom, reason });
+    return { done: { kind: "refused", why }, returnTo: person === undefined ? dashboard : accountPage };
+  }
+
+  /** Reads where better-auth sends the browser. */
+  async #visit(id: ProviderId, asked: Promise<Response>): Promise<VisitBegin> {
+    const answer = await this.#ask(
+      id,
+      asked.then(async (response) => ({
+        cookies: response.headers.getSetCookie(),
+        found: response.ok ? ((await response.json()) as { url?: unknown }) : {},
+      })),
+    );
+    const { url } = answer.found;
+    if (typeof url !== "string") throw this.#away(id);
+    return { url, cookies: answer.cookies };
   }
 
   async #count(trier: Trier): Promise<void> {
@@ -173,8 +261,7 @@ export class ProviderSignIn {
   }
 
   #away(id: ProviderId): Fault {
-    const name = this.offers().find((offer) => offer.id === id)?.name ?? id;
-    return new Fault("unavailable", `${name} is not responding correctly at the moment; try again.`);
+    return new Fault("unavailable", `${this.nameOf(id)} is not responding correctly at the moment; try again.`);
   }
 }
 
@@ -190,6 +277,8 @@ function isSameIssuer(said: string | undefined, set: string | undefined): boolea
 function refusalOf(code: string): ProviderRefusal {
   if (gateRefusals.has(code)) return code as GateRefusal;
   if (code === "account_not_linked") return "address_not_proven";
+  if (code === "account_already_linked_to_different_user") return "account_taken";
   if (code === "access_denied") return "refused";
-  return expiredCodes.has(code) ? "expired" : "failed";
+  // Of connecting: the session that began it has ended.
+  return expiredCodes.has(code) || code === "unable_to_link_account" ? "expired" : "failed";
 }

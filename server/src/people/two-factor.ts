@@ -237,7 +237,7 @@ export class TwoFactor {
 }
 
 /** Throws `Fault("not_usable")` unless it is the person's, or they have none. */
-async function requirePassword(db: Db, { personId }: PersonCaller, password: Secret | null): Promise<void> {
+export async function requirePassword(db: Db, { personId }: PersonCaller, password: Secret | null): Promise<void> {
   const hash = await passwordHashOf(db, personId);
   if (hash === null || (password !== null && (await isPassword(password.reveal(), hash)))) return;
   throw new Fault("not_usable", "The password is wrong.");

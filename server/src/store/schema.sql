@@ -596,6 +596,7 @@ create table person_accounts (
   scope text,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  email text,
   constraint person_accounts_pkey PRIMARY KEY (id),
   constraint person_accounts_access_token_check CHECK ((access_token IS NULL)),
   constraint person_accounts_id_token_check CHECK ((id_token IS NULL)),

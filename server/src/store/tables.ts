@@ -102,7 +102,7 @@ export type Tables = {
   person_accounts: { id: string; person_id: string; provider_id: string; account_id: string;
     password_hash: string | null; access_token: string | null; refresh_token: string | null; id_token: string | null;
     access_token_expires_at: Date | null; refresh_token_expires_at: Date | null; scope: string | null;
-    created_at: Generated<Date>; updated_at: Generated<Date>; };
+    created_at: Generated<Date>; updated_at: Generated<Date>; email: string | null; };
   person_addresses: { person_id: string; address: string; first_at: Generated<Date>; last_at: Generated<Date>; };
   person_attempts: { key: string; used: number; ends_at: Date; };
   person_secret: { is_only: Generated<boolean>; secret_sealed: string; };

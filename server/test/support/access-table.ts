@@ -107,6 +107,9 @@ export const accessTable: Readonly<Record<string, Who>> = {
   issueAccessToken: "public",
   signOut: "public",
   getSession: "people",
+  listSignInMethods: "people",
+  connectProvider: "people",
+  disconnectProvider: "people",
   listSessions: "people",
   endSession: "people",
   endOtherSessions: "people",
@@ -148,6 +151,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
 
   getProjectPlan: all,
   listOperatorProjects: "operators",
+  listPlans: "operators",
   updateOperatorProject: "operators",
   getProjectBudget: accountants,
   setProjectBudget: payers,
