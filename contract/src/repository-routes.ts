@@ -15,6 +15,33 @@ export const branchList = z.strictObject({
   hasMore: z.boolean(),
 });
 
+/** `GET …/git-repositories/settings`. */
+export const foundSettings = z.strictObject({
+  /** The root is "". */
+  folders: z
+    .array(z.string())
+    .meta({ description: "The folders that have a settings file, at most 200; the root is empty." }),
+  hasMore: z.boolean(),
+  file: z
+    .strictObject({
+      name: z.string(),
+      settings: z.array(
+        z.strictObject({
+          name: z.string().meta({ description: "A field of apps, or what only files set." }),
+          value: z.unknown().meta({ description: "As the file has it." }),
+          problem: z.string().nullable().meta({ description: "Why a build would refuse it." }),
+        }),
+      ),
+      warnings: z.array(z.string()),
+      problem: z
+        .string()
+        .nullable()
+        .meta({ description: "Why a build would refuse the file, or how its settings contradict each other." }),
+    })
+    .nullable()
+    .meta({ description: "The file that a build in the folder would use; null: there is none." }),
+});
+
 const gitRepo = {
   kind: "text",
   toml: null,
@@ -25,6 +52,12 @@ const gitRepo = {
 } as const satisfies Field;
 
 const branchQuery = { gitRepo } as const satisfies Record<string, Field>;
+
+const settingsQuery = {
+  gitRepo,
+  gitBranch: { ...appFields.gitBranch, default: null, defaultAbout: "the default branch of the repository" },
+  gitPath: appFields.gitPath,
+} as const satisfies Record<string, Field>;
 
 /** By operation id; part of the table in `routes.ts`. */
 export const repositoryRoutes = {
@@ -38,5 +71,16 @@ export const repositoryRoutes = {
     query: branchQuery,
     status: 200,
     answer: branchList,
+  },
+  readRepositorySettings: {
+    method: "GET",
+    path: `${repositories}/settings`,
+    about:
+      "Which folders of a branch have a settings file, and what the file of one folder sets, checked as a build does. Fetches no other file of the repository.",
+    access: "apps.create",
+    audit: null,
+    query: settingsQuery,
+    status: 200,
+    answer: foundSettings,
   },
 } as const satisfies Record<string, Route>;

@@ -36,6 +36,88 @@ test("branches are listed with the default one first, and a limit", async (t) =>
   assert.deepEqual([many.branches.length, many.branches[0], many.hasMore], [500, "trunk", true]);
 });
 
+for (const isFiltered of [true, false]) {
+  const host = isFiltered ? "leaves files out" : "sends all files";
+  test(`folders and settings are read from a host that ${host}, and checked as a build does`, async (t) => {
+    const { git, ask } = await openStage(t);
+    const app = `[cerebrium.hardware]
+cpu = 500
+memory = 4.5
+[cerebrium.scaling]
+min_replicas = 3
+max_replicas = 2
+[cerebrium.dependencies.pip]
+numpy = "latest"
+[cerebrium.hardwear]
+x = 1
+`;
+    await git.createRepo("acme", "app", {
+      "main.py": "",
+      "apps/one/slipway.toml": app,
+      "big.bin": Buffer.alloc(300_000),
+    });
+    await git.push("acme", "app", { "apps/two/cerebrium.toml": "[cerebrium" }, "dev");
+    await git.git("acme", "app", ["config", "uploadpack.allowFilter", String(isFiltered)]);
+    const one = await ask("/settings", { gitRepo: "acme/app", gitPath: "apps/one/" });
+    assert.equal(one.status, 200, JSON.stringify(one.body));
+    assert.deepEqual(one.body, {
+      ...{ folders: ["apps/one"], hasMore: false },
+      file: {
+        name: "slipway.toml",
+        settings: [
+          {
+            ...{ name: "cpu", value: 500 },
+            problem: "hardware.cpu in slipway.toml is 500, but must be a number from 0.25 to 192.",
+          },
+          { name: "memory", value: 4.5, problem: null },
+          { name: "minReplicaCount", value: 3, problem: null },
+          { name: "maxReplicaCount", value: 2, problem: null },
+          { name: "dependencies.pip", value: { numpy: "latest" }, problem: null },
+        ],
+        warnings: ["hardwear in slipway.toml is unknown and has no effect; did you mean hardware?"],
+        problem: null,
+      },
+    });
+    const broken = await ask("/settings", { gitRepo: "acme/app", gitBranch: "dev", gitPath: "apps/two" });
+    assert.deepEqual(broken.body.folders, ["apps/two"]);
+    assert.deepEqual(broken.body.file.settings, []);
+    assert.match(broken.body.file.problem, /^cerebrium\.toml is not valid TOML at line 1/);
+    const root = await ask("/settings", { gitRepo: "acme/app" });
+    assert.deepEqual([root.status, root.body.file], [200, null]);
+    await git.push("acme", "app", { "apps/one/slipway.toml": app.replace("500", "1") });
+    const contradiction = await ask("/settings", { gitRepo: "acme/app", gitPath: "apps/one" });
+    assert.match(
+      contradiction.body.file.problem,
+      /^scaling\.min_replicas in slipway\.toml is 3, but must not be above/,
+    );
+  });
+}
+
+test("a settings file is read as a build does: no link, no large file, no folder that is not there", async (t) => {
+  const { git, ask } = await openStage(t);
+  await git.createRepo("acme", "app", {
+    "main.py": "",
+    "slipway.toml": Buffer.alloc(1_000_001, "#"),
+    "cerebrium.toml": "[cerebrium.hardware]\ncpu = 2\n",
+    "linked/slipway.toml": { link: "/etc/passwd" },
+  });
+  const root = await ask("/settings", { gitRepo: "acme/app" });
+  assert.deepEqual(root.body.file, {
+    ...{ name: "cerebrium.toml", settings: [{ name: "cpu", value: 2, problem: null }], warnings: [], problem: null },
+  });
+  const linked = await ask("/settings", { gitRepo: "acme/app", gitPath: "linked" });
+  assert.deepEqual([linked.body.folders, linked.body.file], [[""], null]);
+  for (const gitPath of ["nowhere", "main.py", "--full-name"]) {
+    const answer = await ask("/settings", { gitRepo: "acme/app", gitPath });
+    const why = `gitPath is ${JSON.stringify(gitPath)}, which is no folder of acme/app on main; there are settings files in: /.`;
+    assert.deepEqual([answer.status, answer.body.message], [422, why]);
+  }
+  const branch = await ask("/settings", { gitRepo: "acme/app", gitBranch: "gone" });
+  assert.deepEqual([branch.status, branch.body.message], [422, 'gitBranch is "gone", which acme/app does not have.']);
+  assert.equal((await ask("/settings", { gitRepo: "acme/app", gitBranch: "--all" })).status, 400);
+  assert.equal((await ask("/settings", { gitRepo: "acme/app", gitPath: "../x" })).status, 400);
+});
+
 test("a private repository is read with the credential of the project, which no answer contains", async (t) => {
   const { api, git, ask } = await openStage(t, { credentials: "x-access-token:s3cret-t0ken" });
   await git.createRepo("acme", "app", { "main.py": "" });

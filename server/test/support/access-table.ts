@@ -68,6 +68,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   replayGitDelivery: workers,
   receiveGitPush: "public",
   listBranches: workers,
+  readRepositorySettings: workers,
 
   listProjects: "everybody",
   createProject: "makers",

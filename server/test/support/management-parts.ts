@@ -80,6 +80,7 @@ export type ManagementOptions = {
   readonly people?: Partial<PeopleOptions>;
 };
 
+const providers = ["aws", "local"];
 const githubOnly: GitHosts = { defaultUrl: "https://github.com/{owner}/{repo}.git", otherUrls: [] };
 
 type Fixture = Awaited<ReturnType<typeof openFixture>>;
@@ -155,7 +156,7 @@ function repositoriesOf(
   const git = new Git({ toolEnvironment: toolEnvironmentOf(process.env) });
   const sourcesDir = temporaryFolder(t, "sources");
   const remote = new GitRemote({ git, hosts, sourcesDir, findCredential, bytesMax: 100_000_000, clock });
-  return new Repositories({ remote, hosts });
+  return new Repositories({ remote, hosts, providers });
 }
 
 /** The use cases on top of the parts. */
@@ -168,7 +169,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     { plans: planUseCases, refusal: () => null },
   );
   const { isThere = () => Promise.resolve(true), gitHosts = githubOnly } = options;
-  const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged, isThere, gitHosts });
+  const cases = useCases({ db, sealer, receiver, providers, personChanged, isThere, gitHosts });
   const ignore = (): void => undefined;
   const guard = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
   const checkUrl = (url: string): string | null => guard.checkUrl(url);
