@@ -6,6 +6,20 @@ import { paths, type Route } from "./route.ts";
 
 const repositories = `${paths.project}/git-repositories` as const;
 
+/** `GET …/git-repositories`. */
+export const repositoryList = z.strictObject({
+  items: z.array(z.string()).meta({ description: "As they are stored, those of the project's apps first." }),
+  hosts: z
+    .array(
+      z.strictObject({
+        host: z.string(),
+        hasMore: z.boolean().meta({ description: "The host has others, which a search may find." }),
+        problem: z.string().nullable().meta({ description: "Why the host could not be asked." }),
+      }),
+    )
+    .meta({ description: "The git hosts for which the project has a token." }),
+});
+
 /** `GET …/git-repositories/branches`. */
 export const branchList = z.strictObject({
   /** As it is stored: `owner/repo`, on other hosts with the address. */
@@ -51,6 +65,17 @@ const gitRepo = {
   about: appFields.gitRepo.about,
 } as const satisfies Field;
 
+const repositoryQuery = {
+  search: {
+    kind: "text",
+    toml: null,
+    form: /^[^\x00-\x1f\x7f]{1,100}$/,
+    allowed: "1 to 100 characters",
+    default: null,
+    about: "Only repositories whose name contains this text; case-insensitive.",
+  },
+} as const satisfies Record<string, Field>;
+
 const branchQuery = { gitRepo } as const satisfies Record<string, Field>;
 
 const settingsQuery = {
@@ -61,6 +86,17 @@ const settingsQuery = {
 
 /** By operation id; part of the table in `routes.ts`. */
 export const repositoryRoutes = {
+  listRepositories: {
+    method: "GET",
+    path: repositories,
+    about:
+      "Repositories to deploy from: those that apps of the project have, and those that the project's tokens for GitHub, GitLab, Gitea and Forgejo can see, those changed last first.",
+    access: "apps.create",
+    audit: null,
+    query: repositoryQuery,
+    status: 200,
+    answer: repositoryList,
+  },
   listBranches: {
     method: "GET",
     path: `${repositories}/branches`,

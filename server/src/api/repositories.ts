@@ -1,6 +1,6 @@
 // What git hosts say of repositories, for whoever chooses one for a new app.
 import type { z } from "zod";
-import type { branchList, foundSettings } from "@slipway/contract/repository-routes.ts";
+import type { branchList, foundSettings, repositoryList } from "@slipway/contract/repository-routes.ts";
 import { allowedText } from "@slipway/contract/field.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
@@ -23,6 +23,12 @@ export function repositoryHandlers({ repositories, stopping }: HandlerParts) {
     throw new Fault("invalid", `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`);
   };
   return {
+    async listRepositories(call): Promise<z.infer<typeof repositoryList>> {
+      const projectId = projectOf(call);
+      const search = String(call.query["search"] ?? "");
+      const found = await gate.run(() => repositories.list(projectId, search), { key: projectId });
+      return { items: [...found.items], hosts: [...found.hosts] };
+    },
     async listBranches(call): Promise<z.infer<typeof branchList>> {
       const found = await gate.run(() => repositories.branches(asked(call)), { key: projectOf(call) });
       return { ...found, branches: [...found.branches] };

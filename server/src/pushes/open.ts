@@ -51,7 +51,7 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const loops = [commitStatuses({ ...parts, client, remote }), ...(gitPollSeconds > 0 ? [poll.loop] : [])];
   return {
     gitHooks: new GitHooks({ ...parts, onDelivery }),
-    repositories: new Repositories({ remote, hosts, providers: settings.providers }),
+    repositories: new Repositories({ ...parts, remote, client, hosts, providers: settings.providers }),
     async start() {
       await remote.clean();
       judge.loop.start();

@@ -67,6 +67,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   listGitDeliveries: workers,
   replayGitDelivery: workers,
   receiveGitPush: "public",
+  listRepositories: workers,
   listBranches: workers,
   readRepositorySettings: workers,
 

@@ -2,6 +2,7 @@
 import type { TestContext } from "node:test";
 import { RequestKeys } from "#accounts/request-keys.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
+import { OutwardClient } from "#lib/outward-request.ts";
 import { toolEnvironmentOf } from "#config.ts";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
@@ -76,6 +77,8 @@ export type ManagementOptions = {
   readonly storageBytes?: number;
   /** By default, only github.com. */
   readonly gitHosts?: GitHosts;
+  /** Which addresses that are not public may be called; by default those of loopback. */
+  readonly outwardAllow?: readonly string[];
   /** Overrides for people. */
   readonly people?: Partial<PeopleOptions>;
 };
@@ -103,7 +106,7 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const volumes = new Volumes({ db, files, space, onRemoved: () => undefined });
   const volumeUploads = new VolumeUploads({ db, clock, files, space, disk });
   const fileRuns = openFileRuns({ asyncBodyBytesMax: 1_000_000 }, cases);
-  const repositories = repositoriesOf(t, fixture, { cases, gitHosts: options.gitHosts ?? githubOnly });
+  const repositories = repositoriesOf(t, fixture, { ...options, cases });
   const all = { ...apiParts, uploads, fileRuns, volumes, volumeUploads, repositories };
   return { fixture, door, cases, apiParts: all, uploadsDir, storageDir };
 }
@@ -149,14 +152,21 @@ async function openDoor(t: TestContext, fixture: Fixture, options: ManagementOpt
 /** With the real git. */
 function repositoriesOf(
   t: TestContext,
-  { clock }: Fixture,
-  { cases, gitHosts: hosts }: { readonly cases: ReturnType<typeof useCases>; readonly gitHosts: GitHosts },
+  { db, clock }: Fixture,
+  {
+    cases,
+    gitHosts: hosts = githubOnly,
+    outwardAllow: allow = ["127.0.0.0/8"],
+  }: ManagementOptions & { readonly cases: ReturnType<typeof useCases> },
 ): Repositories {
   const findCredential: FindCredential = (projectId, host) => cases.credentials.forFetch(projectId, host);
   const git = new Git({ toolEnvironment: toolEnvironmentOf(process.env) });
   const sourcesDir = temporaryFolder(t, "sources");
   const remote = new GitRemote({ git, hosts, sourcesDir, findCredential, bytesMax: 100_000_000, clock });
-  return new Repositories({ remote, hosts, providers });
+  const guard = new OutwardGuard({ allow });
+  const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
+  t.after(() => client.close());
+  return new Repositories({ db, remote, client, findCredential, hosts, providers });
 }
 
 /** The use cases on top of the parts. */
