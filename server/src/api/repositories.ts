@@ -1,6 +1,6 @@
 // What git hosts say of repositories, for whoever chooses one for a new app.
 import type { z } from "zod";
-import type { branchList } from "@slipway/contract/repository-routes.ts";
+import type { branchList, foundSettings, repositoryList } from "@slipway/contract/repository-routes.ts";
 import { allowedText } from "@slipway/contract/field.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
@@ -8,6 +8,8 @@ import type { AskedRepository } from "#pushes/repositories.ts";
 import { projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { projectGate } from "./project-gate.ts";
 import type { HandlerParts } from "./parts.ts";
+
+type Answer = z.infer<typeof foundSettings>;
 
 /** Each starts git, or connects to a host. */
 const looks = { max: 8, projectMax: 2, projectWaitingMax: 10, what: "repositories" };
@@ -21,9 +23,25 @@ export function repositoryHandlers({ repositories, stopping }: HandlerParts) {
     throw new Fault("invalid", `gitRepo is missing; it must be ${allowedText(appFields.gitRepo)}.`);
   };
   return {
+    async listRepositories(call): Promise<z.infer<typeof repositoryList>> {
+      const projectId = projectOf(call);
+      const search = String(call.query["search"] ?? "");
+      const found = await gate.run(() => repositories.list(projectId, search), { key: projectId });
+      return { items: [...found.items], hosts: [...found.hosts] };
+    },
     async listBranches(call): Promise<z.infer<typeof branchList>> {
       const found = await gate.run(() => repositories.branches(asked(call)), { key: projectOf(call) });
       return { ...found, branches: [...found.branches] };
+    },
+    async readRepositorySettings(call): Promise<Answer> {
+      // The contract has validated the types of the values.
+      const gitBranch = call.query["gitBranch"] as string | null;
+      const place = { gitBranch, gitPath: String(call.query["gitPath"]) };
+      const { file, folders, hasMore } = await gate.run(() => repositories.settings({ ...asked(call), ...place }), {
+        key: projectOf(call),
+      });
+      const shown = file && { ...file, settings: [...file.settings], warnings: [...file.warnings] };
+      return { folders: [...folders], hasMore, file: shown };
     },
   } satisfies Handlers;
 }

@@ -1,4 +1,4 @@
-// The only way to call out: a POST to a URL from a user, with all bounds and checks. It follows no redirects, reads no more of
+// The only way to call out: a POST, or a GET, to a URL from a user, with all bounds and checks. It follows no redirects, reads no more of
 // the answer than it needs, and never rejects: failures are part of the answer.
 import type { Clock } from "./clock.ts";
 import { Gate } from "./gate.ts";
@@ -9,6 +9,8 @@ import { makeNameLookup, type NameLookup } from "./outward-names.ts";
 
 /** What to send. */
 export type OutwardPost = {
+  /** By default POST; a GET has an empty body. */
+  readonly method?: "GET";
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
   /**
@@ -102,8 +104,10 @@ export class OutwardClient {
     const { url, host, port } = target;
     const { clock } = this.#options;
     const agent = this.#agents.of(url.protocol);
-    const headers = { ...post.headers, "User-Agent": this.#options.userAgent, "Content-Length": post.body.length };
-    const request = { method: "POST", host, port, path: url.pathname + url.search, headers, agent };
+    const { method = "POST" } = post;
+    const length = method === "GET" ? {} : { "Content-Length": post.body.length };
+    const headers = { ...post.headers, "User-Agent": this.#options.userAgent, ...length };
+    const request = { method, host, port, path: url.pathname + url.search, headers, agent };
     const once = (): Promise<Exchange> => {
       const timeoutMs = Math.max(1, Math.round(endsAtMs - clock.monotonicMs()));
       const { body, answerBytesMax } = post;

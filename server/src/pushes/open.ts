@@ -16,6 +16,7 @@ import { Repositories } from "./repositories.ts";
 
 export type PushSettings = {
   readonly gitHosts: GitHosts;
+  readonly providers: readonly string[];
   /** 0: branches are not polled. */
   readonly gitPollSeconds: number;
   readonly gitSizeBytes: number;
@@ -50,7 +51,7 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const loops = [commitStatuses({ ...parts, client, remote }), ...(gitPollSeconds > 0 ? [poll.loop] : [])];
   return {
     gitHooks: new GitHooks({ ...parts, onDelivery }),
-    repositories: new Repositories({ remote, hosts }),
+    repositories: new Repositories({ ...parts, remote, client, hosts, providers: settings.providers }),
     async start() {
       await remote.clean();
       judge.loop.start();

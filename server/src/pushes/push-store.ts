@@ -5,7 +5,7 @@ import { appFields } from "@slipway/contract/app-fields.ts";
 import type { GitVerdict } from "@slipway/contract/words.ts";
 import { requestedSource } from "#apps/settings.ts";
 import { checkFolder } from "#deploy/sources/git-url.ts";
-import type { AppId, BuildId, GitDeliveryId } from "#lib/ids.ts";
+import type { AppId, BuildId, GitDeliveryId, ProjectId } from "#lib/ids.ts";
 import { must } from "#lib/assert.ts";
 import { putRows, readRows, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
@@ -68,6 +68,15 @@ async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedApp
       left join git_hooks hook on hook.app_id = apps.id
       left join git_heads head on head.app_id = apps.id
      where apps.deleting_at is null and apps.request ->> 'gitRepo' is not null and ${where}`;
+}
+
+/** The repositories of a project's apps, those of the newest apps first. No locks. */
+export async function readUsedRepositories(db: Db, projectId: ProjectId, limit: number): Promise<string[]> {
+  const rows = await readRows<{ repository: string }>(db)`
+    select request ->> 'gitRepo' as repository from apps
+     where project_id = ${projectId} and deleting_at is null and request ->> 'gitRepo' is not null
+     group by 1 order by max(created_at) desc limit ${limit}`;
+  return rows.map(({ repository }) => repository);
 }
 
 /** The settings of a row, which were validated when they were stored; all of them come from requests to the API. */

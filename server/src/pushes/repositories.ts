@@ -1,19 +1,51 @@
-// Answers what somebody asks of a repository before there is an app: its branches, from its git host and with the credential of
-// the project, as a build would fetch it.
+// Answers what somebody asks of repositories before there is an app: which there are, their branches, its folders with a settings file, and what
+// that file sets. It is read from its git host with the credential of the project, as a build would fetch it.
 import { buildAgain, changeAndBuild, changeField } from "@slipway/contract/advice.ts";
+import type { GitHostKind } from "@slipway/contract/words.ts";
+import { shown } from "#apps/refusal.ts";
 import { readRepository, type GitHosts } from "#apps/repository.ts";
+import { checkToml, type CheckedToml } from "#apps/toml-check.ts";
 import type { Checked } from "#deploy/checked.ts";
-import type { Branches, GitRemote } from "#deploy/sources/git-remote.ts";
+import type { Branches, GitRemote, RepositorySettings } from "#deploy/sources/git-remote.ts";
+import type { FindCredential } from "#deploy/sources/git-folder.ts";
+import { checkBranch, checkFolder, sourceUrl } from "#deploy/sources/git-url.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import type { OutwardClient } from "#lib/outward-request.ts";
+import type { Db } from "#store/database.ts";
+import { readUsedRepositories } from "./push-store.ts";
+import { kindsOf, pagesOf, readRepositories, repositoryRequest, type NamedRepositories } from "./repository-request.ts";
 
 export type RepositoriesParts = {
-  readonly remote: Pick<GitRemote, "branches">;
+  readonly remote: Pick<GitRemote, "branches" | "settings">;
+  readonly db: Db;
+  readonly client: Pick<OutwardClient, "post">;
+  readonly findCredential: FindCredential;
   readonly hosts: GitHosts;
+  /** Allowed values of the field provider. */
+  readonly providers: readonly string[];
 };
 
 /** A repository as somebody has typed it. */
 export type AskedRepository = { readonly projectId: ProjectId; readonly gitRepo: string; readonly signal: AbortSignal };
+
+/** `problem` null: it is another kind of host. `isFinal`: no other kind would answer either. */
+type NotListed = { readonly problem: string | null; readonly isFinal: boolean };
+
+const itemsMax = 300;
+/** A hundred repositories of GitHub have 700 kB. */
+const bounds = { timeoutMs: 10_000, answerBytesMax: 4_000_000 } as const;
+
+export type RepositoryList = {
+  /** Those of apps first. */
+  readonly items: readonly string[];
+  readonly hosts: readonly { readonly host: string; readonly hasMore: boolean; readonly problem: string | null }[];
+};
+
+/** Folders with a settings file, and the content of the one that a build in the folder would use; null: there is none. */
+export type FoundSettings = Pick<RepositorySettings, "folders" | "hasMore"> & {
+  readonly file: (CheckedToml & { readonly name: string }) | null;
+};
 
 /** Throws `Fault("invalid")` for an address that is not allowed, and `Fault("not_usable")` for what git cannot read. */
 export class Repositories {
@@ -21,6 +53,19 @@ export class Repositories {
 
   constructor(parts: RepositoriesParts) {
     this.#parts = parts;
+  }
+
+  /** Repositories of the project's apps, and those that its tokens can see; `search`: a part of their names, in any case. */
+  async list(projectId: ProjectId, search: string): Promise<RepositoryList> {
+    const { db, hosts } = this.#parts;
+    const templates = [...new Set([hosts.defaultUrl, ...hosts.otherUrls])];
+    const used = await readUsedRepositories(db, projectId, itemsMax);
+    const asked = await Promise.all(templates.map((template) => this.#askHost(projectId, template, search)));
+    const found = asked.filter((answer) => answer !== null);
+    const all = new Set([...used, ...found.flatMap(({ names }) => names)]);
+    const fits = (name: string): boolean => name.toLowerCase().includes(search.toLowerCase());
+    const items = [...all].filter(fits).slice(0, itemsMax);
+    return { items, hosts: found.map(({ host, hasMore, problem }) => ({ host, hasMore, problem })) };
   }
 
   /** The branches, and the form in which the repository is stored. */
@@ -32,11 +77,88 @@ export class Repositories {
     return { gitRepo: canonical, ...found };
   }
 
-  #canonical(gitRepo: string): string {
-    const found = readRepository(gitRepo, this.#parts.hosts);
-    if (!found.ok) throw new Fault("invalid", found.reason);
-    return found.value.canonical;
+  /** What the settings file in a folder of a branch says; the default branch where none is given. */
+  async settings(
+    asked: AskedRepository & { readonly gitBranch: string | null; readonly gitPath: string },
+  ): Promise<FoundSettings> {
+    const { projectId, signal } = asked;
+    const gitRepo = this.#canonical(asked.gitRepo);
+    const folder = valid(checkFolder(asked.gitPath));
+    const branch = asked.gitBranch ?? (await this.branches(asked)).branches[0] ?? "";
+    const place = { branch: valid(checkBranch(branch)), folder };
+    const { toml, missing, ...found } = usable(
+      await this.#parts.remote.settings({ projectId, gitRepo }, place, signal),
+    );
+    if (missing === "branch")
+      throw new Fault("not_usable", `gitBranch is ${shown(branch)}, which ${gitRepo} does not have.`);
+    if (missing === "folder") {
+      const known = found.folders.slice(0, 10).map((one) => one || "/");
+      const hint = known.length === 0 ? "" : `; there are settings files in: ${known.join(", ")}`;
+      throw new Fault(
+        "not_usable",
+        `gitPath is ${shown(folder)}, which is no folder of ${gitRepo} on ${branch}${hint}.`,
+      );
+    }
+    const file = toml === null ? null : { name: toml.name, ...checkToml(toml, this.#parts.providers) };
+    return { ...found, file };
   }
+
+  /** Null: the project has no token for the host, or the host has no list of repositories. */
+  async #askHost(projectId: ProjectId, template: string, search: string) {
+    const source = sourceUrl(template, { owner: "", repo: "" });
+    const { host } = source;
+    const credential = host === "" ? null : await this.#parts.findCredential(projectId, host);
+    const kinds = kindsOf(host);
+    if (credential?.kind !== "token" || kinds.length === 0) return null;
+    const failed = { host, names: [], hasMore: false };
+    let problem = "Its API is none of GitHub, GitLab, Gitea and Forgejo.";
+    for (const kind of kinds) {
+      const answer = await this.#askKind(kind, { source, credential }, search);
+      if ("names" in answer) {
+        const names = answer.names.flatMap((name) => this.#named(`https://${host}/${name}`));
+        return { host, names, hasMore: answer.hasMore, problem: null };
+      }
+      if (answer.isFinal) return { ...failed, problem: answer.problem };
+      if (answer.problem !== null) problem = answer.problem;
+    }
+    return { ...failed, problem };
+  }
+
+  async #askKind(
+    kind: GitHostKind,
+    receiver: Parameters<typeof repositoryRequest>[1],
+    search: string,
+  ): Promise<NamedRepositories | NotListed> {
+    const names: string[] = [];
+    let hasMore = true;
+    for (let page = 1; hasMore && page <= pagesOf(kind, search); page++) {
+      const { url, headers } = repositoryRequest(kind, receiver, { search, page });
+      const answer = await this.#parts.client.post(url, { method: "GET", headers, body: Buffer.alloc(0), ...bounds });
+      if (answer.kind === "failed")
+        return { problem: `It cannot be reached: ${answer.reason.replace(/\.?$/, ".")}`, isFinal: true };
+      const read = answer.status === 200 ? readRepositories(kind, answer.firstBytes.toString()) : null;
+      const isOther = answer.status === 200 || answer.status === 404;
+      if (read === null) return { problem: isOther ? null : `It answered ${answer.status}.`, isFinal: false };
+      names.push(...read.names);
+      ({ hasMore } = read);
+    }
+    return { names, hasMore };
+  }
+
+  /** Its stored form; none where it is not allowed. */
+  #named(address: string): readonly string[] {
+    const found = readRepository(address, this.#parts.hosts);
+    return found.ok ? [found.value.canonical] : [];
+  }
+
+  #canonical(gitRepo: string): string {
+    return valid(readRepository(gitRepo, this.#parts.hosts)).canonical;
+  }
+}
+
+function valid<T>(checked: Checked<T>): T {
+  if (checked.ok) return checked.value;
+  throw new Fault("invalid", checked.reason);
 }
 
 /** What git has found. Its advice is for owners of an app, and there is none yet. */

@@ -84,16 +84,12 @@ export function knownHostKind(host: string): GitHostKind | undefined {
 
 /** The request for a host of this kind. */
 export function statusRequest(kind: GitHostKind, receiver: Receiver, given: CommitStatus): StatusRequest {
-  const { host, protocol } = receiver.source;
-  const { path, states, fields, base } = forms[kind];
-  // The port of an ssh address is not that of the API.
-  const own =
-    protocol === "http" ? `http://${host}` : `https://${protocol === "ssh" ? host.replace(/:\d+$/, "") : host}`;
+  const { path, states, fields } = forms[kind];
   const [line = ""] = given.description.split("\n");
   const repository = given.repository.replace(/\.git$/i, "");
   const status = { ...given, repository, description: line.slice(0, descriptionLengthMax) };
   return {
-    url: (publicApis[host] ?? own + base) + path(status),
+    url: apiUrl(kind, receiver.source) + path(status),
     headers: {
       ...authorization(kind, receiver.credential),
       "content-type": "application/json",
@@ -103,7 +99,16 @@ export function statusRequest(kind: GitHostKind, receiver: Receiver, given: Comm
   };
 }
 
-function authorization(kind: GitHostKind, { username, secret }: Receiver["credential"]): Record<string, string> {
+/** Where the API of a host is, without a trailing slash. */
+export function apiUrl(kind: GitHostKind, { host, protocol }: Receiver["source"]): string {
+  // The port of an ssh address is not that of the API.
+  const own =
+    protocol === "http" ? `http://${host}` : `https://${protocol === "ssh" ? host.replace(/:\d+$/, "") : host}`;
+  return publicApis[host] ?? own + forms[kind].base;
+}
+
+/** The token as a host takes it. */
+export function authorization(kind: GitHostKind, { username, secret }: Receiver["credential"]): Record<string, string> {
   const token = secret.reveal();
   if (kind === "gitlab") return { "private-token": token };
   if (kind === "gitea") return { authorization: `token ${token}` };

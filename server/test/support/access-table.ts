@@ -67,7 +67,9 @@ export const accessTable: Readonly<Record<string, Who>> = {
   listGitDeliveries: workers,
   replayGitDelivery: workers,
   receiveGitPush: "public",
+  listRepositories: workers,
   listBranches: workers,
+  readRepositorySettings: workers,
 
   listProjects: "everybody",
   createProject: "makers",

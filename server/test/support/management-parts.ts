@@ -2,6 +2,7 @@
 import type { TestContext } from "node:test";
 import { RequestKeys } from "#accounts/request-keys.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
+import { OutwardClient } from "#lib/outward-request.ts";
 import { toolEnvironmentOf } from "#config.ts";
 import { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import { SigningKeys } from "#accounts/keys.ts";
@@ -76,10 +77,13 @@ export type ManagementOptions = {
   readonly storageBytes?: number;
   /** By default, only github.com. */
   readonly gitHosts?: GitHosts;
+  /** Which addresses that are not public may be called; by default those of loopback. */
+  readonly outwardAllow?: readonly string[];
   /** Overrides for people. */
   readonly people?: Partial<PeopleOptions>;
 };
 
+const providers = ["aws", "local"];
 const githubOnly: GitHosts = { defaultUrl: "https://github.com/{owner}/{repo}.git", otherUrls: [] };
 
 type Fixture = Awaited<ReturnType<typeof openFixture>>;
@@ -102,7 +106,7 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const volumes = new Volumes({ db, files, space, onRemoved: () => undefined });
   const volumeUploads = new VolumeUploads({ db, clock, files, space, disk });
   const fileRuns = openFileRuns({ asyncBodyBytesMax: 1_000_000 }, cases);
-  const repositories = repositoriesOf(t, fixture, { cases, gitHosts: options.gitHosts ?? githubOnly });
+  const repositories = repositoriesOf(t, fixture, { ...options, cases });
   const all = { ...apiParts, uploads, fileRuns, volumes, volumeUploads, repositories };
   return { fixture, door, cases, apiParts: all, uploadsDir, storageDir };
 }
@@ -148,14 +152,21 @@ async function openDoor(t: TestContext, fixture: Fixture, options: ManagementOpt
 /** With the real git. */
 function repositoriesOf(
   t: TestContext,
-  { clock }: Fixture,
-  { cases, gitHosts: hosts }: { readonly cases: ReturnType<typeof useCases>; readonly gitHosts: GitHosts },
+  { db, clock }: Fixture,
+  {
+    cases,
+    gitHosts: hosts = githubOnly,
+    outwardAllow: allow = ["127.0.0.0/8"],
+  }: ManagementOptions & { readonly cases: ReturnType<typeof useCases> },
 ): Repositories {
   const findCredential: FindCredential = (projectId, host) => cases.credentials.forFetch(projectId, host);
   const git = new Git({ toolEnvironment: toolEnvironmentOf(process.env) });
   const sourcesDir = temporaryFolder(t, "sources");
   const remote = new GitRemote({ git, hosts, sourcesDir, findCredential, bytesMax: 100_000_000, clock });
-  return new Repositories({ remote, hosts });
+  const guard = new OutwardGuard({ allow });
+  const client = new OutwardClient({ guard, clock, userAgent: "Slipway" });
+  t.after(() => client.close());
+  return new Repositories({ db, remote, client, findCredential, hosts, providers });
 }
 
 /** The use cases on top of the parts. */
@@ -168,7 +179,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     { plans: planUseCases, refusal: () => null },
   );
   const { isThere = () => Promise.resolve(true), gitHosts = githubOnly } = options;
-  const cases = useCases({ db, sealer, receiver, providers: ["aws", "local"], personChanged, isThere, gitHosts });
+  const cases = useCases({ db, sealer, receiver, providers, personChanged, isThere, gitHosts });
   const ignore = (): void => undefined;
   const guard = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
   const checkUrl = (url: string): string | null => guard.checkUrl(url);

@@ -94,6 +94,11 @@ export function explainGitFailure(failure: GitFailure): string {
   return `git could not fetch ${failure.repository}${lastLine === "" ? "." : `: ${lastLine}`}`;
 }
 
+/** Whether a fetch has failed because the branch does not exist. */
+export function isBranchMissing({ errorOutput }: { readonly errorOutput: string }): boolean {
+  return /couldn't find remote ref/i.test(errorOutput);
+}
+
 /** The sentence for a missing branch; `branches` are the existing ones, and it names some of them. */
 export function explainMissingBranch(given: {
   readonly repository: string;

@@ -4,14 +4,16 @@ import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { GitHosts } from "#apps/repository.ts";
+import { readAppToml, textBytesMax, textOf, tomlNames } from "#deploy/app-files.ts";
 import type { Checked } from "#deploy/checked.ts";
 import { commitText } from "#deploy/source.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Git, GitResult, GitRun } from "./git-command.ts";
-import { explainGitFailure } from "./git-error.ts";
+import { explainGitFailure, isBranchMissing } from "./git-error.ts";
 import { prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
 import { repositoryAddress, checkBranch, isCommit, type SourceUrl } from "./git-url.ts";
+import { SettingsFolders } from "./settings-folders.ts";
 
 export type GitRemoteOptions = {
   readonly git: Git;
@@ -40,11 +42,21 @@ export type Branches = {
   readonly hasMore: boolean;
 };
 
+/** `hasMore`: other folders may have one too. */
+export type RepositorySettings = {
+  readonly folders: readonly string[];
+  readonly hasMore: boolean;
+  /** What is not there. */
+  readonly missing: "branch" | "folder" | null;
+  readonly toml: ReturnType<typeof readAppToml>;
+};
+
 /** Next to the builds' folders. */
 export const asksName = "asks";
 /** As many as somebody can choose from. */
 const branchesMax = 500;
-const timeoutMs = { list: 20_000, fetch: 120_000 } as const;
+/** `look`: somebody waits for it. */
+const timeoutMs = { list: 20_000, look: 40_000, fetch: 120_000 } as const;
 
 /** Each question uses a folder of its own, which is removed after it. */
 export class GitRemote {
@@ -100,6 +112,35 @@ export class GitRemote {
     });
   }
 
+  /** Which folders of a branch have a settings file, and the one of this folder. Fetches no other files. */
+  async settings(
+    repository: RemoteRepository,
+    { branch, folder }: { readonly branch: string; readonly folder: string },
+    signal: AbortSignal,
+  ): Promise<Checked<RepositorySettings>> {
+    return await this.#ask<RepositorySettings>(repository, signal, async (ask) => {
+      await ask.run(["init", "--quiet", "--template="]);
+      const ref = "refs/slipway/looked-at";
+      const fetched = await ask.fetch(`refs/heads/${branch}`, ref, timeoutMs.look);
+      const nothing = { folders: [], hasMore: false, toml: null };
+      if (isBranchMissing(fetched)) return { ok: true, value: { ...nothing, missing: "branch" } };
+      if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
+      const found = new SettingsFolders();
+      await ask.run(["ls-tree", "-r", "-t", "-z", ref], { onOutput: (chunk) => found.push(chunk) });
+      const listed = await ask.run(["ls-tree", "-z", `${ref}:${folder}`, ...tomlNames]);
+      if (!listed.isOk) return { ok: true, value: { ...nothing, ...found.result(), missing: "folder" } };
+      const texts = new Map<string, string | null>();
+      for (const entry of listed.output.split("\0")) {
+        const [, id = "", name = ""] = /^100\d{3} blob ([0-9a-f]+)\t(.+)$/.exec(entry.trim()) ?? [];
+        if (id !== "") texts.set(name, await readBlob(ask, id));
+      }
+      return {
+        ok: true,
+        value: { ...found.result(), missing: null, toml: readAppToml((name) => texts.get(name) ?? null) },
+      };
+    });
+  }
+
   /** What a commit says, and whether the folder differs from that of an older commit (null: everything is new). */
   async facts(
     repository: RemoteRepository,
@@ -140,8 +181,8 @@ export class GitRemote {
       const remote = await prepareRemote({ url: url.value, sourcesDir, gitDir, projectId, findCredential });
       const measured = await whileMeasured({ folders: [gitDir], bytesMax, clock }, async (tooLarge) => {
         const ended = AbortSignal.any([signal, tooLarge]);
-        const run: Ask["run"] = async (args, { isRemote = false, timeoutMs: ms = timeoutMs.list } = {}) => {
-          const options = { args, gitDir, workTree: gitDir, signal: ended, timeoutMs: ms };
+        const run: Ask["run"] = async (args, { isRemote = false, timeoutMs: ms = timeoutMs.list, ...more } = {}) => {
+          const options = { args, gitDir, workTree: gitDir, signal: ended, timeoutMs: ms, ...more };
           const result = await git.run({ ...options, ...(isRemote ? { remote } : {}) });
           ended.throwIfAborted();
           return result;
@@ -159,23 +200,37 @@ export class GitRemote {
 /** One question to one repository. */
 type Ask = {
   readonly url: string;
-  readonly run: (args: readonly string[], options?: { isRemote?: boolean; timeoutMs?: number }) => Promise<GitResult>;
+  readonly run: (
+    args: readonly string[],
+    options?: { isRemote?: boolean; timeoutMs?: number; onOutput?: NonNullable<GitRun["onOutput"]> },
+  ) => Promise<GitResult>;
   /** Fetches a commit and its folders, but, where the host can leave them out, no files. */
-  readonly fetch: (commit: string, ref: string) => Promise<GitResult>;
+  readonly fetch: (commit: string, ref: string, timeoutMs?: number) => Promise<GitResult>;
   readonly explain: (result: GitResult) => string;
 };
+
+/** A file that the fetch may have left out: git asks the host for it. Null: it is no text of at most 1 MB. */
+async function readBlob(ask: Ask, id: string): Promise<string | null> {
+  let bytes: Buffer = Buffer.alloc(0);
+  const onOutput = (chunk: Buffer): boolean => {
+    bytes = Buffer.concat([bytes, chunk]);
+    return bytes.length <= textBytesMax;
+  };
+  await ask.run(["cat-file", "blob", id], { isRemote: true, onOutput });
+  return textOf(bytes);
+}
 
 function askOf(run: Ask["run"], { url, credential }: NonNullable<GitRun["remote"]>, repository: string): Ask {
   return {
     url: url.url,
     run,
-    fetch: (commit, ref) =>
+    fetch: (commit, ref, ms = timeoutMs.fetch) =>
       run(
         [
           ...["fetch", "--quiet", "--depth", "1", "--filter=blob:none", "--no-tags", "--no-recurse-submodules"],
           ...["--no-write-fetch-head", "--end-of-options", url.url, `+${commit}:${ref}`],
         ],
-        { isRemote: true, timeoutMs: timeoutMs.fetch },
+        { isRemote: true, timeoutMs: ms },
       ),
     explain: ({ end, errorOutput }) =>
       end.kind === "timeout"

@@ -8,7 +8,7 @@ import type { Checked } from "#deploy/checked.ts";
 import { commitText, type FetchedSource, type Source, type SourceRequest } from "#deploy/source.ts";
 import type { BuildId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
-import { explainGitFailure, explainMissingBranch } from "./git-error.ts";
+import { explainGitFailure, explainMissingBranch, isBranchMissing } from "./git-error.ts";
 import { cpuTimeExitCode, type GitResult, type GitRun } from "./git-command.ts";
 import { checkoutsName, collectCheckouts, keepCheckout, takeCheckout } from "./git-checkouts.ts";
 import { knownHostsName, prepareRemote, whileMeasured } from "./git-folder.ts";
@@ -281,10 +281,6 @@ export class GitSource implements Source {
       `Fetching ${repository} took longer than ${seconds} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Make the repository smaller if it is large, and ${buildAgain}.`,
     );
   }
-}
-
-function isBranchMissing({ errorOutput }: GitResult): boolean {
-  return /couldn't find remote ref/i.test(errorOutput);
 }
 
 /** What a sentence about git's failure may mention. */

@@ -1,0 +1,44 @@
+// Finds the folders of a repository that have a settings file, in the listing of its tree. Pure: bytes in, names out. It stops
+// early, since a folder can contain itself many times over.
+import { tomlNames } from "#deploy/app-files.ts";
+
+/** More folders than somebody chooses from are only said to be there. */
+const foldersMax = 200;
+/** Of files and folders; as many as a build takes. */
+const entriesMax = 200_000;
+const entryBytesMax = 4096;
+
+/** Reads the output of `git ls-tree -r -t -z` as it arrives. */
+export class SettingsFolders {
+  readonly #found = new Set<string>();
+  #rest: Buffer = Buffer.alloc(0);
+  #entries = 0;
+  #hasMore = false;
+
+  /** Reads the next bytes; false when it has seen enough. */
+  push(chunk: Buffer): boolean {
+    let rest = Buffer.concat([this.#rest, chunk]);
+    for (let end = rest.indexOf(0); end >= 0 && !this.#hasMore; end = rest.indexOf(0)) {
+      this.#read(rest.toString("utf8", 0, end));
+      rest = rest.subarray(end + 1);
+    }
+    this.#rest = rest;
+    if (rest.length > entryBytesMax) this.#hasMore = true;
+    return !this.#hasMore;
+  }
+
+  /** In the order of the tree, the root is "". `hasMore`: there may be others. */
+  result(): { readonly folders: readonly string[]; readonly hasMore: boolean } {
+    return { folders: [...this.#found], hasMore: this.#hasMore };
+  }
+
+  /** `<mode> <type> <object>\t<path>`; a name that is not text has a mark in place of what is none. */
+  #read(entry: string): void {
+    const path = /^100\d{3} blob [0-9a-f]+\t(.+)$/s.exec(entry)?.[1] ?? "";
+    const at = path.lastIndexOf("/");
+    const isSettings = tomlNames.some((name) => name === path.slice(at + 1)) && !path.includes("\ufffd");
+    const isFull = ++this.#entries > entriesMax || (isSettings && this.#found.size >= foldersMax);
+    if (isFull) this.#hasMore = true;
+    else if (isSettings) this.#found.add(path.slice(0, Math.max(at, 0)));
+  }
+}
