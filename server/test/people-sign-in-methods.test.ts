@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import "#test/support/leftovers.ts";
 import { SmallBrowser, type OidcAccount } from "#test/support/oidc-server.ts";
+import { until } from "#test/support/until.ts";
 import { invite, meOf, startFixture, visit, type Fixture } from "./people-provider-stage.ts";
 import { adasEmail, adasPassword } from "./people-stage.ts";
 
@@ -40,6 +41,11 @@ async function adasBrowser(fixture: Fixture) {
 }
 
 const adaElsewhere: OidcAccount = { sub: "ada-at-home", email: "ada@home.test", emailVerified: true };
+
+/** Waits for a mail to Ada that has the text. */
+function mailed({ mail }: Fixture, text: RegExp): Promise<RegExpExecArray> {
+  return until(`a mail with ${text.source}`, () => mail.mails.map((one) => text.exec(one.text)).find((found) => found));
+}
 
 /** Entries of the audit log about connected accounts, oldest first. */
 function connections({ api }: Fixture) {
@@ -154,4 +160,16 @@ test("the last way to sign in is not disconnected", async (t) => {
   assert.equal(status, 409);
   assert.match(body.message, /^The account with SSO is your only way to sign in: /);
   assert.equal(await visit(fixture, adaElsewhere), "/dashboard/device?code=A");
+});
+
+test("whoever is mailed a link to an unproven address gets the account without what was connected before", async (t) => {
+  const fixture = await startFixture(t);
+  const hers = await adasBrowser(fixture);
+  assert.equal(await hers.connect(adaElsewhere), "/dashboard/account");
+  await mailed(fixture, /A new way to sign in/);
+  await fixture.post("/v2/auth/password/forgot", { email: adasEmail });
+  const [, secret = ""] = await mailed(fixture, /reset-password\/([\w-]+)/);
+  const password = "a password of the owner";
+  assert.equal((await fixture.post("/v2/auth/password/reset", { token: secret, password })).status, 200);
+  assert.equal(await visit(fixture, adaElsewhere), "/dashboard#sign-in-problem=not_invited");
 });

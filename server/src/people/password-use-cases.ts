@@ -117,12 +117,16 @@ export class PasswordUseCases {
 
   async #reset(tx: Tx, given: { secret: string; hash: string; by: By; person: PersonRow }): Promise<void> {
     const { person, secret, hash: passwordHash } = given;
-    await store.lockPerson(tx, person.id);
+    const locked = await store.lockPerson(tx, person.id);
     if (!(await takeVerification(tx, linkPurpose + secret))) throw linkEnded();
+    if (secret.startsWith(mailed)) {
+      // Accounts with providers that were connected before the address was proven may be somebody else's.
+      if (locked?.email_verified === false) await store.deleteAccounts(tx, person.id);
+      await store.confirmAddress(tx, person.id);
+    }
     if (!(await store.updatePassword(tx, person.id, passwordHash))) {
       await insertPassword(tx, { personId: person.id, passwordHash });
     }
-    if (secret.startsWith(mailed)) await store.confirmAddress(tx, person.id);
     await deleteVerificationsOf(tx, person.id);
     await deleteUnconfirmed(tx, person.id);
     await this.#sessions.end(tx, { personId: person.id, except: null });

@@ -51,6 +51,8 @@ export class ProviderGate {
   async recordConnection(personId: string, event: Pick<PersonEvent, "changes" | "by">): Promise<void> {
     const about = must(await personById(this.#options.db, personId), "whoever connects an account is there");
     await recordOfPerson(this.#options.db, { action: "person.provider_connect", about, ...event });
+    const text = `An account with a provider was connected to your account for Slipway, as a way to sign in.\n\nIf this was not you, disconnect it on the page Account and set a new password, and tell the owners of your projects.\n`;
+    this.#options.mailer?.post({ to: about.email, subject: "A new way to sign in to your account for Slipway", text });
   }
 
   async #make(email: string): Promise<{ error: GateRefusal } | undefined> {
