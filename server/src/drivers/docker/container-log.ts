@@ -19,6 +19,8 @@ export type ContainerLogOptions = OutputOptions & {
 const following: RetryPolicy = { firstMs: 100, factor: 2, msMax: 10_000, jitter: 0.2, triesMax: untilStop };
 /** Before the log of a container that may still run is read on. */
 const pauseMs = 1000;
+/** How far before the position the log is read on. */
+const overlapSeconds = 5;
 /** How often the position is written while lines are flowing. */
 const keepEveryMs = 100;
 
@@ -102,10 +104,9 @@ export class ContainerLog {
 
   async #read(isGone: boolean): Promise<void> {
     const { engine, containerId } = this.#options;
-    const from = this.#position;
     const reached = this.#reached;
     for (const rest of Object.values(this.#rests)) Object.assign(rest, noRest);
-    const asked = { follow: true, stdout: true, stderr: true, timestamps: true, ...sinceOf(from) } as const;
+    const asked = { follow: true, stdout: true, stderr: true, timestamps: true, ...sinceOf(this.#position) } as const;
     // 404 and 409: it was removed.
     const stream = await unlessStatus([404, 409], engine.streams.getContainer(containerId).logs(asked));
     if (stream === undefined) return;
@@ -116,7 +117,7 @@ export class ContainerLog {
     const frames = new LogFrames();
     for await (const chunk of untilAborted(this.#stream, until)) {
       // Parts of a long line have the same time.
-      const messages = frames.take(chunk).filter(({ stream, time }) => time > from && time > reached[stream]);
+      const messages = frames.take(chunk).filter(({ stream, time }) => time > reached[stream]);
       if (!(await this.#deliver(messages))) return;
     }
   }
@@ -168,11 +169,10 @@ function cut(rest: Rest, bytes: Buffer, given: { readonly isEnd: boolean; readon
   return lines;
 }
 
-/** The engine's form of "from this time on". */
+/** The engine's form of "from this time on". Each stream is in order, but a message of one may follow later ones of the other. */
 function sinceOf(position: string): { readonly since?: string } {
-  const match = /^(.+)\.(\d{9})Z$/.exec(position);
-  if (match === null) return {};
-  return { since: `${Date.parse(`${match[1]}Z`) / 1000}.${match[2]}` };
+  const seconds = Date.parse(position) / 1000 - overlapSeconds;
+  return Number.isNaN(seconds) ? {} : { since: seconds.toFixed(3) };
 }
 
 async function* untilAborted(stream: Readable, signal: AbortSignal): AsyncGenerator<Buffer> {
