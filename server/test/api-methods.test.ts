@@ -28,12 +28,16 @@ test("every method of HTTP that a path does not have is answered 405 with Allow 
     for (const [path, allow] of [
       ["/v2/projects", "GET, POST, HEAD, OPTIONS"],
       ["/dashboard", "GET, HEAD, OPTIONS"],
+      ["/dashboard/apps/mine?tab=runs", "GET, HEAD, OPTIONS"],
     ]) {
       const answer = await ask(api.baseUrl + path, method);
       assert.deepEqual([answer.status, answer.allow], [405, allow], `${method} ${path}`);
       faultAnswer.parse(JSON.parse(answer.body));
     }
   }
+  const beside = `${api.baseUrl}/v2/projects/${api.projectId}/apps/`;
+  assert.equal((await ask(`${beside}git`, "PROPFIND")).allow, "POST, OPTIONS");
+  assert.equal((await ask(`${beside}mine/`, "PROPFIND")).allow, "GET, PATCH, DELETE, HEAD, OPTIONS");
   for (const method of ["TRACE", "PROPFIND", "QUERY"]) {
     const answer = await ask(`${api.baseUrl}/nothing`, method);
     assert.deepEqual([answer.status, answer.allow], [405, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"], method);
