@@ -13,7 +13,7 @@ import { accountsOf, deleteAccounts, deleteSessions, lockPerson, personById, ses
 import type { AccountRow } from "./people-store.ts";
 import type { Trier } from "./device-cookies.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
-import { openProviderAuth, type ProviderAuth, type ProviderId } from "./provider-auth.ts";
+import type { ProviderAuth, ProviderId } from "./provider-auth.ts";
 import { ProviderGate, type GateRefusal } from "./provider-gate.ts";
 import { sessionEnded, type PersonSession, type SignedIn } from "./sessions.ts";
 import type { SignInParts } from "./sign-in-parts.ts";
@@ -237,6 +237,8 @@ export class ProviderSignIn {
   /** The instance; a provider that could not be looked up is looked up again by the next visit. */
   async #open(id: ProviderId): Promise<ProviderAuth> {
     const { baseUrl, db, clock, log, mailer, secret, settings } = this.#parts;
+    // Loading its library takes a tenth of a second, and most platforms have no provider.
+    const { openProviderAuth } = await import("./provider-auth.ts");
     this.#auth ??= openProviderAuth({
       ...{ database: db, secret, baseUrl: baseUrl() },
       ...{ oidc: settings.oidc, github: settings.github },
