@@ -92,7 +92,7 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     const [outcome, python] = await Promise.all([
       runNodeTests({
         ...{ patterns: files.length > 0 ? files : testFiles, isShort: isWhole && !isComplete },
-        ...{ options, cwd: projectDir, signal: ending.signal },
+        ...{ options, cwd: projectDir, signal: ending.signal, batchFolder: isWhole ? folder.apart("batches") : null },
       }),
       files.length > 0 ? nothing : runPython(),
     ]);

@@ -61,7 +61,7 @@ test("the first start makes an owner, a project and tokens that work, and tells 
     .selectFrom("people")
     .innerJoin("members", "members.person_id", "people.id")
     .innerJoin("person_accounts", "person_accounts.person_id", "people.id")
-    .select(["email", "password_hash", "role", "project_id"])
+    .select(["people.email", "password_hash", "role", "project_id"])
     .executeTakeFirstOrThrow();
   assert.deepEqual([owner.email, owner.role, owner.project_id], ["owner@localhost", "owner", file.projectId]);
   assert.ok(await isPassword(file.ownerPassword, owner.password_hash ?? ""));

@@ -200,7 +200,12 @@ for (const isTaken of [false, true]) {
     const clock = {
       ...systemClock,
       monotonicMs: () => nowMs,
-      sleep: () => new Promise<void>((resolve) => (wake = resolve)),
+      sleep: (_ms: number, signal?: AbortSignal) =>
+        new Promise<void>((resolve) => {
+          wake = resolve;
+          if (signal?.aborted === true) resolve();
+          signal?.addEventListener("abort", () => resolve());
+        }),
     };
     const leases = leasesOf(db, "a", 15_000, clock);
     const [lease] = await leases.claim(open);
@@ -216,9 +221,7 @@ for (const isTaken of [false, true]) {
     if (isTaken) await until("the signal fires", () => kept.signal.aborted);
     else await until("the lease is extended", isExtended);
     assert.equal(kept.signal.aborted, isTaken);
-    const stopped = kept.stop();
-    wake();
-    await stopped;
+    await kept.stop();
   });
 }
 

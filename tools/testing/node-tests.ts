@@ -9,6 +9,7 @@ import { run } from "node:test";
 import { spec as SpecReporter, type TestEvent } from "node:test/reporters";
 import { unseenSeed } from "@slipway/server/test/support/drawn-seed.ts";
 import { drawFiles } from "./drawn-files.ts";
+import { isBatchFile, writeBatches } from "./batches.ts";
 import { slowFiles } from "./slow-files.ts";
 
 /** The number of parallel files: one more than cores, because each sometimes waits for processes and the database. */
@@ -39,10 +40,13 @@ export async function runNodeTests(given: {
   readonly cwd: string;
   readonly signal: AbortSignal;
   readonly isShort: boolean;
+  /** A folder for files that run several; null: each runs in a process of its own. */
+  readonly batchFolder: string | null;
 }): Promise<Outcome> {
-  const { patterns, options, cwd, signal, isShort } = given;
+  const { patterns, options, cwd, signal, isShort, batchFolder } = given;
   const found = globSync(patterns, { cwd }).sort();
-  const files = slowFilesFirst(isShort ? drawn(found) : found);
+  const all = slowFilesFirst(isShort ? drawn(found) : found);
+  const files = batchFolder === null ? all : writeBatches(all, { cwd, folder: batchFolder });
   if (files.length === 0) throw new Error(`there is no test file ${patterns.join(" ")}`);
   const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv: options };
   const events = run({ files, cwd, signal, ...settings });
@@ -70,21 +74,35 @@ async function* withoutCounts(
   outcome: Outcome,
   cwd: string,
 ): AsyncGenerator<TestEvent, void> {
+  // Of the tests of one process, whose events come together.
+  let durations = new Map<string, number>();
+  let failed = new Set<string>();
   for await (const event of events) {
     // Events without a file concern the whole run.
     if (event.type === "test:diagnostic" && event.data.file === undefined) {
       outcome.counts.push(`ℹ ${event.data.message}`);
       continue;
     }
+    if (event.type === "test:pass" || event.type === "test:fail") {
+      const { name, nesting, details, skip } = event.data;
+      const file = relative(cwd, event.data.file ?? "");
+      if (nesting === 0) durations.set(file, (durations.get(file) ?? 0) + details.duration_ms);
+      if (event.type === "test:fail") failed.add(file);
+      else if (skip !== undefined) {
+        outcome.skipped.push(`${file}: ${name}${typeof skip === "string" ? ` (${skip})` : ""}`);
+      }
+    }
     if (event.type === "test:summary") {
       const { file, success, duration_ms } = event.data;
-      if (file !== undefined) outcome.durations.set(relative(cwd, file), duration_ms);
       if (file === undefined) outcome.ok = success;
-      else if (!success) outcome.failed.push(relative(cwd, file));
-    }
-    if (event.type === "test:pass" && event.data.skip !== undefined) {
-      const { name, file = "", skip } = event.data;
-      outcome.skipped.push(`${relative(cwd, file)}: ${name}${typeof skip === "string" ? ` (${skip})` : ""}`);
+      else {
+        const isBatch = isBatchFile(file) && durations.size > 0;
+        const name = relative(cwd, file);
+        for (const [one, ms] of isBatch ? durations : [[name, duration_ms] as const]) outcome.durations.set(one, ms);
+        if (!success) outcome.failed.push(...(isBatch && failed.size > 0 ? failed : [name]));
+        durations = new Map();
+        failed = new Set();
+      }
     }
     yield event;
   }

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { signInMethods } from "@slipway/contract/people-answers.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProviderId } from "#people/provider-auth.ts";
-import type { AccountChange, VisitEnd } from "#people/provider-sign-in.ts";
+import type { ProviderChange, VisitEnd } from "#people/provider-sign-in.ts";
 import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { personCallerOf, setCookies, trierOf } from "./people-auth.ts";
 import { secretOf } from "./people-passwords.ts";
@@ -65,7 +65,7 @@ export function providerHandlers(api: HandlerParts) {
   } satisfies Handlers;
 }
 
-function changeOf(call: ApiCall): AccountChange {
+function changeOf(call: ApiCall): ProviderChange {
   const { provider, password } = bodyOf(call);
   return { provider: provider as ProviderId, password: secretOf(password), by: call.by };
 }

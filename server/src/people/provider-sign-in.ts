@@ -39,7 +39,7 @@ export type VisitEnd = {
 export type VisitBegin = { readonly url: string; readonly cookies: readonly string[] };
 
 /** What somebody who is signed in connects or disconnects. */
-export type AccountChange = { readonly provider: ProviderId; readonly password: Secret | null; readonly by: By };
+export type ProviderChange = { readonly provider: ProviderId; readonly password: Secret | null; readonly by: By };
 
 export type ProviderOffer = { readonly id: ProviderId; readonly name: string };
 
@@ -103,7 +103,7 @@ export class ProviderSignIn {
    * Where to send the browser of whoever is signed in, for them to connect their account there. Throws as `begin` does, and
    * `Fault("not_usable")` for a wrong password, `Fault("conflict")` when one is connected.
    */
-  async connect(caller: PersonCaller, { provider: id, password, by }: AccountChange): Promise<VisitBegin> {
+  async connect(caller: PersonCaller, { provider: id, password, by }: ProviderChange): Promise<VisitBegin> {
     const name = this.nameOf(id);
     const { person, session } = await this.#confirm(caller, password);
     if ((await this.accountsOf(person.id)).some(({ provider_id }) => provider_id === id)) {
@@ -118,7 +118,7 @@ export class ProviderSignIn {
   }
 
   /** Throws `Fault("not_usable" | "not_found" | "rate_limited")`, and `Fault("conflict")` for the only way to sign in. */
-  async disconnect(caller: PersonCaller, { provider: id, password, by }: AccountChange): Promise<void> {
+  async disconnect(caller: PersonCaller, { provider: id, password, by }: ProviderChange): Promise<void> {
     const name = this.nameOf(id);
     await this.#confirm(caller, password);
     await this.#parts.db.transaction().execute(async (tx) => {

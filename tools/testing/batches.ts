@@ -1,0 +1,36 @@
+// Runs several small test files in one process, since most of their time would be loading the same modules again: a file for the
+// runner imports them. Files that start processes, or change their own, run alone.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { groupedFiles } from "./drawn-files.ts";
+import { slowFiles } from "./slow-files.ts";
+
+/** How many files run in one process. */
+const batchSize = 12;
+const alone = /node:child_process|\bprocess\.|\bglobalThis\.|\bmock\./;
+
+/** Whether it is one that runs others. */
+export function isBatchFile(path: string): boolean {
+  return path.endsWith(".batch.mjs");
+}
+
+/** The files to run instead: the slow ones, the batches, which are written to the folder, and the others that run alone. */
+export function writeBatches(
+  files: readonly string[],
+  { cwd, folder }: { readonly cwd: string; readonly folder: string },
+): string[] {
+  const slow = files.filter((file) => slowFiles.includes(file));
+  const rest = files.filter((file) => !slow.includes(file));
+  const isAlone = (file: string): boolean =>
+    groupedFiles.includes(file) || alone.test(readFileSync(join(cwd, file), "utf8"));
+  const small = rest.filter((file) => !isAlone(file));
+  const batches = Array.from({ length: Math.ceil(small.length / batchSize) }, (_, index) => {
+    const path = join(folder, `${index + 1}.batch.mjs`);
+    // Neighbours in a folder take about as long: each batch gets some of all.
+    const its = small.filter((__, place) => place % Math.ceil(small.length / batchSize) === index);
+    writeFileSync(path, its.map((file) => `import "${pathToFileURL(join(cwd, file)).href}";\n`).join(""));
+    return path;
+  });
+  return [...slow, ...batches, ...rest.filter(isAlone)];
+}
