@@ -202,6 +202,58 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     assert.equal(await page.evaluate("window.hacked"), undefined);
   });
 
+  test("offers repositories and folders, and shows what the settings file there sets and a build would refuse", async (t) => {
+    const git = await startGitServer(t);
+    const tomlOf = (table: string, text: string): string => `[cerebrium.${table}]\n${text}\n`;
+    await git.createRepo("acme", "examples", {
+      "cerebrium.toml": tomlOf("hardware", "cpu = 500"),
+      "api/slipway.toml": `${tomlOf("hardware", "cpu = 2")}${tomlOf("scaling", "max_replicas = 3")}${tomlOf("oops", "")}`,
+      "<img src=x onerror='window.hacked=1'>/slipway.toml": tomlOf("hardware", `provider = "${"<b>".repeat(60)}"`),
+      "docs/read.me": "",
+    });
+    const stage = await openStage(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] } });
+    const { api, open, project } = stage;
+    const made = { name: "first-app", gitRepo: "acme/examples" };
+    assert.equal((await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: made })).status, 201);
+    const page = await open(`${project}/new`);
+    await useToken(page, api.token);
+    await page.shows("To choose from those of a git host, set a token for it under Credentials.");
+    const offered = (field: string): Promise<string[]> =>
+      page.evaluate(`[...document.getElementById("setting-${field}").list.options].map(({ value }) => value)`);
+    assert.deepEqual(await offered("gitRepo"), ["acme/examples"]);
+    await page.type("Repository", "acme/examples");
+    await page.shows("1 setting, a build would refuse it");
+    await page.shows("hardware.cpu in cerebrium.toml is 500, but must be a number from 0.25 to 192.");
+    await page.type("cpu", "4");
+    await page.shows("overridden on this page");
+    await page.type("cpu", "");
+    assert.deepEqual(await offered("gitPath"), ["<img src=x onerror='window.hacked=1'>", "api"]);
+    await page.type("Folder in the repository", "docs");
+    await page.shows("No settings file here");
+    await page.type("Folder in the repository", "nowhere");
+    await page.shows(
+      `gitPath is "nowhere", which is no folder of acme/examples on main; there are settings files in: `,
+    );
+    await page.type("Folder in the repository", "<img src=x onerror='window.hacked=1'>");
+    await page.shows("but must be one of aws, local.");
+    await page.type("Folder in the repository", "api");
+    await page.shows("This folder has a slipway.toml.");
+    await page.click("Settings of slipway.toml in the repository 2 settings");
+    await page.shows("oops");
+    const placeholder = (field: string): Promise<string> =>
+      page.evaluate(`document.getElementById("setting-${field}").placeholder`);
+    assert.deepEqual(await Promise.all(["cpu", "maxReplicaCount", "memory"].map(placeholder)), [
+      "slipway.toml: 2",
+      "slipway.toml: 3",
+      "default: 4",
+    ]);
+    assert.deepEqual(await axeFindings(page), []);
+    await takePicture(page, "new-app-file-light");
+    await page.click("Create and deploy");
+    await page.shows("Build #1");
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+  });
+
   test("is whole with all settings open, and says to others why they may not", async (t) => {
     const { api, open, project } = await openStage(t);
     const findings: string[] = [];

@@ -6,8 +6,8 @@ import { api, ask, messageOf } from "#api.ts";
 import type { Offer } from "./setting-fields.tsx";
 import { problemOf } from "./setting-values.ts";
 
-/** Of typing. */
-const pauseMs = 600;
+/** Of typing, before a git host is asked. */
+export const pauseMs = 600;
 
 /** Asks for each repository once. */
 export function useBranches(project: string, typed: string): Offer {

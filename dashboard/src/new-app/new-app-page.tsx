@@ -5,14 +5,18 @@ import { Button } from "@mantine/core";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import { api, ask, messageOf } from "#api.ts";
+import { GitCredentials } from "#app/git-credentials.tsx";
 import { useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { OtherWays } from "#project/first-app.tsx";
 import { useBranches } from "./branches.ts";
 import { PriceLine } from "./price-line.tsx";
+import { useRepositories } from "./repositories.ts";
+import { FileSettings, useRepositorySettings, type RepositorySettings } from "./repository-settings.tsx";
 import { readRepositoryAddress, suggestedName } from "./repository-address.ts";
-import { ComputeField, fieldId, SettingField, type SettingsForm } from "./setting-fields.tsx";
+import { ComputeField, fieldId, SettingField, type Offer, type SettingsForm } from "./setting-fields.tsx";
 import { bodyOf, fieldOfMessage, problemOf, type Texts } from "./setting-values.ts";
+import { inheritedOf } from "./settings-list.tsx";
 import { TomlBox } from "./toml-box.tsx";
 import { readTomlSettings, type TomlContent } from "./toml-settings.ts";
 import type { Variable } from "./env-lines.ts";
@@ -62,6 +66,7 @@ export function NewAppPage(): ReactNode {
           <aside>
             <h2>Without a repository</h2>
             <OtherWays project={project} />
+            <GitCredentials project={project} repository={null} />
           </aside>
         </div>
       ) : (
@@ -173,7 +178,14 @@ function useSending(project: string, { form, variables, wrong, check, refuse }: 
 function NewApp({ project }: { readonly project: string }): ReactNode {
   const draft = useDraft();
   const { error, isWaiting, created, submit } = useSending(project, draft);
-  const { form, toml, isNameInToml, variables, setVariables } = draft;
+  const { toml, isNameInToml, variables, setVariables } = draft;
+  const branches = useBranches(project, draft.form.texts.gitRepo ?? "");
+  const { folders, file } = useRepositorySettings(project, draft.form, branches.values.length > 0);
+  const inherited = inheritedOf([
+    ["TOML file", toml],
+    [file?.name ?? "", file],
+  ]);
+  const form = { ...draft.form, inherited };
   return (
     <form
       aria-label="New app"
@@ -183,9 +195,10 @@ function NewApp({ project }: { readonly project: string }): ReactNode {
         void submit();
       }}
     >
-      <Source project={project} form={form} isNameInToml={isNameInToml} />
+      <Source {...{ project, form, branches, folders, isNameInToml }} />
+      {file === null ? null : <FileSettings {...{ form, file, toml }} />}
       <Hardware form={form} />
-      <PriceLine form={form} toml={toml} />
+      <PriceLine form={form} files={[toml, file]} />
       <MoreSettings form={form} toml={toml} />
       <h2>Environment variables</h2>
       <p className="muted">
@@ -252,10 +265,15 @@ function withText(
   return { ...next, name: suggestedName({ gitRepo: next.gitRepo ?? "", gitPath: next.gitPath ?? "" }) };
 }
 
-type SourceProps = { readonly project: string; readonly form: SettingsForm; readonly isNameInToml: boolean };
+type SourceProps = Pick<RepositorySettings, "folders"> & {
+  readonly project: string;
+  readonly form: SettingsForm;
+  readonly branches: Offer;
+  readonly isNameInToml: boolean;
+};
 
-function Source({ project, form, isNameInToml }: SourceProps): ReactNode {
-  const branches = useBranches(project, form.texts.gitRepo ?? "");
+function Source({ project, form, branches, folders, isNameInToml }: SourceProps): ReactNode {
+  const repositories = useRepositories(project, form.texts.gitRepo ?? "");
   return (
     <>
       <h2>Source</h2>
@@ -267,6 +285,7 @@ function Source({ project, form, isNameInToml }: SourceProps): ReactNode {
           hint="owner/repo, or its address as you copy it from its page."
           placeholder="acme/app"
           isRequired
+          offer={repositories}
         />
         <SettingField form={form} name="gitBranch" label="Branch" offer={branches} />
         <SettingField
@@ -274,6 +293,7 @@ function Source({ project, form, isNameInToml }: SourceProps): ReactNode {
           name="gitPath"
           label="Folder in the repository"
           placeholder="the root of the repository"
+          offer={folders}
         />
         <SettingField
           form={form}

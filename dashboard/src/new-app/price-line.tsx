@@ -8,16 +8,21 @@ import { hardwareQuery, problemIn, type SettingsForm } from "./setting-fields.ts
 import { valueOf } from "./setting-values.ts";
 import type { TomlContent } from "./toml-settings.ts";
 
-type PriceLineProps = { readonly form: SettingsForm; readonly toml: TomlContent | null };
+type PriceLineProps = {
+  readonly form: SettingsForm;
+  /** The one that comes first before the others; null: not there, or not known. */
+  readonly files: readonly (TomlContent | null)[];
+};
 
-/** The line; the file in the repository is not known here, and it says so. */
-export function PriceLine({ form, toml }: PriceLineProps): ReactNode {
+/** The line. */
+export function PriceLine({ form, files }: PriceLineProps): ReactNode {
   const hardware = useQuery(hardwareQuery).data?.items;
   if (hardware === undefined || hardware.length === 0) return null;
   const given = (name: FieldName): unknown => {
     const text = form.texts[name] ?? "";
     if (text !== "") return problemIn(form, name) === undefined ? valueOf(name, text) : undefined;
-    return toml?.settings.find((one) => one.name === name && one.problem === "")?.value;
+    const all = files.flatMap((file) => file?.settings ?? []);
+    return all.find((one) => one.name === name && one.problem === "")?.value;
   };
   const numberOf = (name: FieldName, otherwise: number): number => {
     const value = given(name);
@@ -57,7 +62,7 @@ export function PriceLine({ form, toml }: PriceLineProps): ReactNode {
         {counted(replicasMin, "replica")} to {counted(Math.max(replicasMin, replicasMax), "replica")}:{" "}
         {rangeText(price.min * replicasMin, price.max * Math.max(replicasMin, replicasMax))} per hour.{" "}
         {isProtected ? "These are prices of the tier interruptible; protected costs more. " : ""}
-        Before coupons, and as far as a file in the repository does not say otherwise.
+        Before coupons.
       </p>
     </section>
   );

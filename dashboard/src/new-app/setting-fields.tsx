@@ -16,10 +16,17 @@ export type SettingsForm = {
   /** Fields whose text is wrong say so, even if nobody has typed there yet. */
   readonly isChecked: boolean;
   readonly change: (name: FieldName, text: string) => void;
+  /** By field: what files set and counts where nothing is typed, with the name of the file. */
+  readonly inherited?: Texts;
 };
 
 /** Values to choose from, while others can be typed; `note` says how they were found, and is read out when it changes. */
 export type Offer = { readonly values: readonly string[]; readonly note: string };
+
+/** What counts where nothing is typed. */
+function otherwise({ inherited }: SettingsForm, name: FieldName): string {
+  return inherited?.[name] ?? `default: ${defaultText(name)}`;
+}
 
 type FieldProps = {
   readonly form: SettingsForm;
@@ -66,7 +73,7 @@ export function SettingField({
   };
   const choices = row.kind === "boolean" ? ["true", "false"] : row.kind === "choice" ? row.choices : null;
   if (choices !== null) {
-    return <NativeSelect {...shared} data={[{ value: "", label: `default: ${defaultText(name)}` }, ...choices]} />;
+    return <NativeSelect {...shared} data={[{ value: "", label: otherwise(form, name) }, ...choices]} />;
   }
   const input = (
     <TextInput
@@ -77,7 +84,7 @@ export function SettingField({
       autoComplete="off"
       spellCheck={false}
       required={isRequired}
-      placeholder={placeholder ?? `default: ${defaultText(name)}`}
+      placeholder={form.inherited?.[name] ?? placeholder ?? otherwise(form, name)}
     />
   );
   if (offer === undefined) return input;
@@ -128,7 +135,7 @@ export function ComputeField({ form }: { readonly form: SettingsForm }): ReactNo
         description="What replicas run on."
         error={problemIn(form, "compute")}
         value={first ?? ""}
-        data={[{ value: "", label: "default: CPU" }, ...groups(chosen.slice(1))]}
+        data={[{ value: "", label: otherwise(form, "compute") }, ...groups(chosen.slice(1))]}
         onChange={({ currentTarget: { value } }) => (first === undefined ? add(value) : choose(0, value))}
       />
       {chosen.slice(1).map((type, at) => (
