@@ -216,8 +216,10 @@ describe("the pages of releases and replicas", { skip: withoutBrowser }, () => {
     await page.goTo(`${api.baseUrl}${pages}/apps/my-app/replicas`);
     await page.shows("local/here");
     await isWhole(page);
-    const [ready]: string[] = await page.evaluate(rowTexts);
-    assert.match(ready ?? "", /running.*v1.*local\/here/s);
+    await until("the replica's release is named", async () => {
+      const [ready = ""]: string[] = await page.evaluate(rowTexts);
+      return /running.*v1.*local\/here/s.test(ready);
+    });
   });
 });
 
