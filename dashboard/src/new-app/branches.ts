@@ -9,8 +9,11 @@ import { problemOf } from "./setting-values.ts";
 /** Of typing, before a git host is asked. */
 export const pauseMs = 600;
 
+/** `problem`: why the repository cannot be read. */
+export type Branches = { readonly offer: Offer; readonly problem: string };
+
 /** Asks for each repository once. */
-export function useBranches(project: string, typed: string): Offer {
+export function useBranches(project: string, typed: string): Branches {
   const [gitRepo] = useDebouncedValue(typed, pauseMs);
   const isAsked = gitRepo !== "" && problemOf("gitRepo", gitRepo) === "";
   const { data, error, isFetching } = useQuery({
@@ -24,11 +27,12 @@ export function useBranches(project: string, typed: string): Offer {
     staleTime: 60_000,
     refetchOnWindowFocus: false,
   });
-  if (!isAsked || gitRepo !== typed) return { values: [], note: "" };
-  if (isFetching) return { values: [], note: "Asking its git host for the branches …" };
-  if (data === undefined) return { values: [], note: error === null ? "" : messageOf(error) };
+  const waiting = (note: string): Branches => ({ offer: { values: [], note }, problem: "" });
+  if (!isAsked || gitRepo !== typed) return waiting("");
+  if (isFetching) return waiting("Asking its git host for the branches …");
+  if (data === undefined) return { ...waiting(""), problem: error === null ? "" : messageOf(error) };
   const { branches, defaultBranch, hasMore } = data;
   const count = `${hasMore ? "More than " : ""}${branches.length} ${branches.length === 1 ? "branch" : "branches"}`;
   const preset = defaultBranch === null ? "" : `; the default one is ${defaultBranch}`;
-  return { values: branches, note: `Found: ${count}${preset}.` };
+  return { offer: { values: branches, note: `Found: ${count}${preset}.` }, problem: "" };
 }

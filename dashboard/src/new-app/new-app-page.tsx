@@ -9,12 +9,12 @@ import { GitCredentials } from "#app/git-credentials.tsx";
 import { useTitle } from "#parts/show.tsx";
 import { useMay } from "#permissions.ts";
 import { OtherWays } from "#project/first-app.tsx";
-import { useBranches } from "./branches.ts";
+import { useBranches, type Branches } from "./branches.ts";
 import { PriceLine } from "./price-line.tsx";
 import { useRepositories } from "./repositories.ts";
 import { FileSettings, useRepositorySettings, type RepositorySettings } from "./repository-settings.tsx";
 import { readRepositoryAddress, suggestedName } from "./repository-address.ts";
-import { ComputeField, fieldId, SettingField, type Offer, type SettingsForm } from "./setting-fields.tsx";
+import { ComputeField, fieldId, SettingField, type SettingsForm } from "./setting-fields.tsx";
 import { bodyOf, fieldOfMessage, problemOf, type Texts } from "./setting-values.ts";
 import { inheritedOf } from "./settings-list.tsx";
 import { TomlBox } from "./toml-box.tsx";
@@ -180,7 +180,7 @@ function NewApp({ project }: { readonly project: string }): ReactNode {
   const { error, isWaiting, created, submit } = useSending(project, draft);
   const { toml, isNameInToml, variables, setVariables } = draft;
   const branches = useBranches(project, draft.form.texts.gitRepo ?? "");
-  const { folders, file } = useRepositorySettings(project, draft.form, branches.values.length > 0);
+  const { folders, file } = useRepositorySettings(project, draft.form, branches.offer.values.length > 0);
   const inherited = inheritedOf([
     ["TOML file", toml],
     [file?.name ?? "", file],
@@ -268,7 +268,7 @@ function withText(
 type SourceProps = Pick<RepositorySettings, "folders"> & {
   readonly project: string;
   readonly form: SettingsForm;
-  readonly branches: Offer;
+  readonly branches: Branches;
   readonly isNameInToml: boolean;
 };
 
@@ -285,9 +285,9 @@ function Source({ project, form, branches, folders, isNameInToml }: SourceProps)
           hint="owner/repo, or its address as you copy it from its page."
           placeholder="acme/app"
           isRequired
-          offer={repositories}
+          offer={{ ...repositories, note: branches.problem || repositories.note }}
         />
-        <SettingField form={form} name="gitBranch" label="Branch" offer={branches} />
+        <SettingField form={form} name="gitBranch" label="Branch" offer={branches.offer} />
         <SettingField
           form={form}
           name="gitPath"

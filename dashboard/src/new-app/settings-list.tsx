@@ -39,9 +39,9 @@ export function SettingsList({ label, content, overrideOf }: SettingsListProps):
 function cellsOf(setting: TomlSetting, override: string): readonly ReactNode[] {
   const { path, name, problem } = setting;
   return [
-    <span key="path" className="toml-value" title={name === null ? undefined : rowOf(name).about}>
-      <code>{path}</code>
-    </span>,
+    <code key="path" title={name === null ? undefined : rowOf(name).about}>
+      {path}
+    </code>,
     <span key="value" className="mono toml-value">
       {valueText(setting)}
     </span>,
