@@ -8,7 +8,8 @@ import { slowFiles } from "./slow-files.ts";
 
 /** How many files run in one process. */
 const batchSize = 12;
-const alone = /node:child_process|\bprocess\.|\bglobalThis\.|\bmock\./;
+/** The last: their tests seem to be in the file that draws them. */
+const alone = /node:child_process|\bprocess\.|\bglobalThis\.|\bmock\.|\bdrawTests\(/;
 
 /** Whether it is one that runs others. */
 export function isBatchFile(path: string): boolean {
