@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { projectDir } from "./tidy/tree.ts";
 
 const folder = join(projectDir, "dashboard", "pictures");
-const names = ["dashboard", "dashboard-app", "dashboard-new-app", "dashboard-operator", "dashboard-project-looks"];
-const files = [...names.map((name) => `server/test/${name}.test.ts`), "server/test/readme-pictures.ts"];
+const names = ["app", "looks", "new-app", "operator", "project-looks"];
+const files = [...names.map((name) => `server/test/dashboard-${name}.test.ts`), "server/test/readme-pictures.ts"];
 rmSync(folder, { recursive: true, force: true });
 const { status } = spawnSync(process.execPath, ["tools/test.ts", ...files], {
   cwd: projectDir,
