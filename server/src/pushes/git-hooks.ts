@@ -41,9 +41,7 @@ const pageTokens = new PageTokens<{ readonly number: number }>({
 });
 
 /** `onDelivery`: a delivery waits for its verdict. */
-type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & {
-  readonly onDelivery: () => void;
-};
+type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & { readonly onDelivery: () => void };
 
 /** They throw `Fault`. */
 export class GitHooks {

@@ -234,11 +234,7 @@ export class Runner {
     // The database or this process stalled: renew the held leases instead of taking over from itself.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
-    const claimed = await leases.claim({
-      where: sql`state = 'running'`,
-      order: sql`lease_until`,
-      limit: takenOverMax,
-    });
+    const claimed = await leases.claim({ where: sql`state = 'running'`, order: sql`lease_until`, limit: takenOverMax });
     if (claimed.length === 0) return await onLooked();
     onStep("run taken over");
     for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {

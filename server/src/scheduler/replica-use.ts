@@ -21,11 +21,7 @@ const waitMs = 2_000;
 /** The longest one. */
 const meanMsMax = 60_000;
 
-export type UseOfReplicasOptions = {
-  readonly driver: Pick<Driver, "usage">;
-  readonly clock: Clock;
-  readonly log: Log;
-};
+export type UseOfReplicasOptions = { readonly driver: Pick<Driver, "usage">; readonly clock: Clock; readonly log: Log };
 
 /** One instance per platform. */
 export class UseOfReplicas {

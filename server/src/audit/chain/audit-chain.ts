@@ -20,9 +20,7 @@ import type { Foundation } from "#store/foundation.ts";
 import { keyIdOf, signatureFault, signText, type ChainSigner } from "./chain-signature.ts";
 import { insertCheckpoint, listCheckpoints, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
 
-export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & {
-  readonly signer: ChainSigner;
-};
+export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & { readonly signer: ChainSigner };
 
 /** A chain with new entries is signed at least this often. */
 const checkpointEveryMs = 3_600_000;

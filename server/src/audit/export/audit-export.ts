@@ -83,10 +83,7 @@ export class AuditExport {
     readonly chain: store.Chain;
     readonly after: number;
     readonly through: number;
-  }): AsyncGenerator<{
-    readonly rows: readonly store.LinkedRow[];
-    readonly checkpoints: readonly CheckpointLine[];
-  }> {
+  }): AsyncGenerator<{ readonly rows: readonly store.LinkedRow[]; readonly checkpoints: readonly CheckpointLine[] }> {
     const { db, chain: signed } = this.#options;
     const { chain, through } = range;
     let { after } = range;

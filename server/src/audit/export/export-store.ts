@@ -64,11 +64,7 @@ export function lastOf(table: "audit_links" | "audit_checkpoints", chain: Chain)
 export type LinksByTime = Pick<
   AuditQuery,
   "projectId" | "action" | "actorId" | "outcome" | "fromMicros" | "toMicros"
-> & {
-  readonly chain: Chain;
-  readonly after: EntryCursor | null;
-  readonly limit: number;
-};
+> & { readonly chain: Chain; readonly after: EntryCursor | null; readonly limit: number };
 
 /** Entries of a project, oldest first by time and id, each with its link; uses the same indexes as pages. No locks. */
 export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<LinkedRow[]> {

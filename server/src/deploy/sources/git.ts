@@ -17,10 +17,7 @@ import { repositoryAddress, checkBranch, checkFolder, isCommit } from "./git-url
 import { reportFindings } from "./git-findings.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
 
-export type GitSourceOptions = GitRemoteOptions & {
-  readonly timeoutMs: number;
-  readonly log: Log;
-};
+export type GitSourceOptions = GitRemoteOptions & { readonly timeoutMs: number; readonly log: Log };
 
 const filesMax = 200_000;
 const gitMin = [2, 31] as const;

@@ -55,11 +55,7 @@ export async function detectNetwork(
   return failure === null ? network : { kind: "shared", reason: failure };
 }
 
-const packages: Readonly<Record<string, string>> = {
-  ip: "iproute2",
-  nft: "nftables",
-  nsenter: "util-linux",
-};
+const packages: Readonly<Record<string, string>> = { ip: "iproute2", nft: "nftables", nsenter: "util-linux" };
 
 /** A network for one run, and the shell lines that connect it. */
 export type ConnectedNetwork = { readonly place: NetworkAddress; readonly setup: string };
