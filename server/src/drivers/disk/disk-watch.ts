@@ -3,14 +3,13 @@
 // maintains the reserve, and says which new work may start.
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import * as rules from "./disk-decide.ts";
 import { defaultReserveBytes, type DiskReserve } from "./disk-reserve.ts";
 import { deletedBytes, diskSpace, measure, type DiskSpace, type DiskUsage } from "./disk-usage.ts";
+import type { DriverParts } from "#drivers/opened-driver.ts";
 
 /** A replica or build that writes to the disk. */
 export type DiskWriter = {
@@ -24,7 +23,7 @@ export type DiskWriter = {
   readonly end: (reason: string) => void;
 };
 
-export type DiskWatchOptions = {
+export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly dataDir: string;
   /** One folder per project. */
   readonly storageDir: string;
@@ -33,8 +32,6 @@ export type DiskWatchOptions = {
   readonly reserve: DiskReserve;
   /** As in `Sandbox`. */
   readonly isUserOwned: boolean;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 const lookEveryMs = 500;
