@@ -4,7 +4,7 @@ import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { type AppId, type AppKey, shownAppId } from "#lib/ids.ts";
-import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
+import { numberTokens, pageOf, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
@@ -15,11 +15,7 @@ import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
 import { requestedSource } from "./settings.ts";
 import { releaseSettings } from "./stored-settings.ts";
 
-const tokens = new PageTokens<{ readonly number: number }>({
-  list: "releases",
-  cursor: { number: "number" },
-  next: "nextToken",
-});
+const tokens = numberTokens("releases");
 
 /** False when somebody has removed what was built. May ask the backend. */
 export type IsThere = (artifact: releases.Built) => Promise<boolean>;
