@@ -62,12 +62,8 @@ export class Runner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#waiting = new WaitTimer(options.clock);
-    this.#room = new Admission({
-      runsMax: options.runsMax,
-      bytesMax,
-      appMax: Math.max(1, Math.min(appMax, options.lineLengthMax / 2)),
-    });
-    const { log, clock, leaseMs } = options;
+    const { log, clock, leaseMs, runsMax, lineLengthMax } = options;
+    this.#room = new Admission({ runsMax, bytesMax, appMax: Math.max(1, Math.min(appMax, lineLengthMax / 2)) });
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
       new Loop({ name, intervalMs, turn, log, clock });
     this.#claiming = loop("runs", lookEveryMs, () => this.#claim());
