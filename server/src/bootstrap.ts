@@ -6,9 +6,7 @@ import { existsSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { sql } from "kysely";
 import { CannotStart } from "#lib/cannot-start.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Secret } from "#lib/secret.ts";
 import { renameSafely, writeFileSafely } from "#lib/write-file.ts";
 import type { Urls } from "#api/urls.ts";
@@ -17,6 +15,7 @@ import type { SigningKeys } from "#accounts/keys.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import { platformActor, record, type By } from "#audit/record.ts";
 import type { Db, Tx } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** What `bootstrap.json` holds; scripts outside the platform read it. */
 export type BootstrapFile = Urls & {
@@ -28,15 +27,12 @@ export type BootstrapFile = Urls & {
   readonly operatorToken: string;
 };
 
-export type BootstrapOptions = {
-  readonly db: Db;
+export type BootstrapOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly keys: SigningKeys;
   /** Path of `bootstrap.json`. */
   readonly file: string;
   /** Base URL of the platform, without a trailing slash. */
   readonly baseUrl: string;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 const ownerEmail = "owner@localhost";

@@ -12,10 +12,7 @@ import slipway from "#package.json" with { type: "json" };
 
 /** Both answers of the moment. */
 export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf) {
-  return {
-    hardware: () => hardwareOf(driver.placement.pools, priceOf),
-    operatorPlatform: () => platformOf(driver),
-  };
+  return { hardware: () => hardwareOf(driver.placement.pools, priceOf), operatorPlatform: () => platformOf(driver) };
 }
 
 /** In the order of the pools. */

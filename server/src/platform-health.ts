@@ -3,14 +3,12 @@
 // only make the platform unready. A probe triggers the database check, which runs at most once a second and never
 // concurrently, regardless of the number of probes.
 import { sql } from "kysely";
-import type { Clock } from "#lib/clock.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 
-export type HealthOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type HealthOptions = Pick<Foundation, "db" | "clock"> & {
   /** Why nothing new can be stored; null: there is disk space, or the database is on another machine. */
   readonly storeRefusal: () => string | null;
 };

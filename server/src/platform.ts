@@ -182,12 +182,7 @@ type ApiNeeds = Omit<
   | "waitReason"
   | "buildWaitReason"
   | "clock"
-> & {
-  readonly scheduler: Scheduler;
-  readonly proxy: Proxy;
-  readonly reached: Reached;
-  readonly lifecycle: Lifecycle;
-};
+> & { readonly scheduler: Scheduler; readonly proxy: Proxy; readonly reached: Reached; readonly lifecycle: Lifecycle };
 
 /** Opens the management API, and the listener in front of it and the proxy; returns the port. */
 async function openApi(config: Config, given: ApiNeeds): Promise<number> {

@@ -10,13 +10,7 @@ import { record, type By } from "#audit/record.ts";
 import type { Db } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
-import {
-  insertSigningKey,
-  listSigningKeys,
-  listWithdrawnKeys,
-  retireOtherKeys,
-  type SigningKeyRow,
-} from "./key-store.ts";
+import * as store from "./key-store.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 /** The only signature algorithm; a token that names another is not valid. */
@@ -32,7 +26,7 @@ export type SigningKey = { readonly id: string; readonly privateKey: KeyObject }
 export class SigningKeys {
   readonly #parts: Pick<Foundation, "sealer" | "clock">;
   #current: SigningKey | undefined;
-  #rows = new Map<string, SigningKeyRow>();
+  #rows = new Map<string, store.SigningKeyRow>();
   /** Loads may overlap; the result of an older load must not replace that of a newer one. */
   #loadsBegun = 0;
   #loadInUse = 0;
@@ -47,7 +41,7 @@ export class SigningKeys {
   /** Reads all keys. Throws `CannotStart` when they cannot be opened. */
   async load(db: Db): Promise<void> {
     const load = ++this.#loadsBegun;
-    const [rows, withdrawn] = [await listSigningKeys(db), await listWithdrawnKeys(db)];
+    const [rows, withdrawn] = [await store.listSigningKeys(db), await store.listWithdrawnKeys(db)];
     if (load < this.#loadInUse) return;
     this.#loadInUse = load;
     this.#rows = new Map(rows.map((one) => [one.id, one]));
@@ -100,13 +94,13 @@ export class SigningKeys {
     const { privateKey, publicKey } = await generatePair("rsa", { modulusLength: modulusBits });
     const jwk = jwkOf(id, publicKey);
     const text = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-    await insertSigningKey(tx, {
+    await store.insertSigningKey(tx, {
       id,
       public_jwk: toJson(jwk),
       private_key_sealed: this.#parts.sealer.seal(text, signingKeyContext(id)),
       created_at: new Date(this.#parts.clock.now()),
     });
-    const retired = await retireOtherKeys(tx, id, new Date(this.#parts.clock.now()));
+    const retired = await store.retireOtherKeys(tx, id, new Date(this.#parts.clock.now()));
     await record(tx, {
       projectId: null,
       action: "signing_key.create",
@@ -118,7 +112,7 @@ export class SigningKeys {
     return { id, privateKey };
   }
 
-  #openPrivate(row: SigningKeyRow): KeyObject {
+  #openPrivate(row: store.SigningKeyRow): KeyObject {
     return createPrivateKey(this.#open(row.private_key_sealed, signingKeyContext(row.id)));
   }
 

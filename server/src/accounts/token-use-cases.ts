@@ -104,11 +104,7 @@ export class TokenUseCases {
         await requireOver(tx, caller, { projectId: owner.projectId, all: [old, rights] });
       }
       const { role, permissions } = rights;
-      await store.updateAccount(tx, owner.accountId, {
-        name,
-        role,
-        permissions: permissions === null ? null : [...permissions],
-      });
+      await store.updateAccount(tx, owner.accountId, { name, role, permissions: permissions && [...permissions] });
       await this.#tell(tx, tokens);
       await record(tx, {
         projectId: owner.projectId,

@@ -37,9 +37,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
       cause: error,
     });
   }
-  return new Fault("internal", `Internal error; see the platform's log for the id ${requestId}.`, {
-    cause: error,
-  });
+  return new Fault("internal", `Internal error; see the platform's log for the id ${requestId}.`, { cause: error });
 }
 
 /** Sends a fault and logs failures of the platform. A refusal because the platform is stopping is not a failure. */

@@ -97,11 +97,8 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: HandlerParts): Promis
     direction: query["direction"] as "forward" | "backward",
     ...pageWanted(call),
   });
-  return {
-    logs: items.map(showAppLine),
-    hasMore: nextToken !== null,
-    ...(nextToken === null ? {} : { nextPageToken: nextToken }),
-  };
+  const next = nextToken === null ? {} : { nextPageToken: nextToken };
+  return { logs: items.map(showAppLine), hasMore: nextToken !== null, ...next };
 }
 
 async function followApp(call: ApiCall, { apps, appLogs, ...parts }: HandlerParts): Promise<undefined> {

@@ -25,11 +25,8 @@ export function planHandlers({ plans: { useCases, days } }: HandlerParts) {
     },
     async listOperatorProjects(call) {
       const { pageSize, nextToken } = pageWanted(call);
-      const page = await useCases.list({
-        search: call.query["search"] as string | null,
-        after: nextToken,
-        size: pageSize,
-      });
+      const search = call.query["search"] as string | null;
+      const page = await useCases.list({ search, after: nextToken, size: pageSize });
       return showPage(page, showProject) satisfies z.infer<typeof operatorProjectPage>;
     },
     async updateOperatorProject(call) {

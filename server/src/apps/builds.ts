@@ -47,13 +47,7 @@ export class Builds {
     await this.#db.transaction().execute(async (tx) => {
       const { status } = await this.#receiver.requestCancel(tx, ref);
       const changes = { status: { new: status === "cancelled" ? status : "asked to end" } };
-      await record(tx, {
-        projectId: ref.projectId,
-        action: "build.cancel",
-        by,
-        resource: resourceOf(ref),
-        changes,
-      });
+      await record(tx, { projectId: ref.projectId, action: "build.cancel", by, resource: resourceOf(ref), changes });
     });
     this.#onCancelled();
     return await this.get(ref);
@@ -86,13 +80,7 @@ export class Builds {
     return await this.#db.transaction().execute(async (tx) => {
       const build = await this.#receiver.rebuild(tx, { ...ref, by: by.actor });
       const changes = { buildId: { old: ref.buildId, new: build.buildId } };
-      await record(tx, {
-        projectId: ref.projectId,
-        action: "build.rebuild",
-        by,
-        resource: resourceOf(ref),
-        changes,
-      });
+      await record(tx, { projectId: ref.projectId, action: "build.rebuild", by, resource: resourceOf(ref), changes });
       return build;
     });
   }

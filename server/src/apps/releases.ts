@@ -4,33 +4,21 @@ import type { By } from "#audit/record.ts";
 import { must } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import { type AppId, type AppKey, shownAppId } from "#lib/ids.ts";
-import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
+import { numberTokens, pageOf, type Page } from "#lib/page-token.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { recordOfApp } from "./app-audit.ts";
 import * as store from "./app-store.ts";
 import type { BuildReceiver } from "./build-receiver.ts";
-import {
-  makeLive,
-  readArtifact,
-  readEarlierRelease,
-  readRelease,
-  readReleases,
-  type Built,
-  type ReleaseRow,
-} from "./release-store.ts";
+import * as releases from "./release-store.ts";
 import { lockRollOut, takeBackRollOut } from "./roll-out-store.ts";
 import { requestedSource } from "./settings.ts";
 import { releaseSettings } from "./stored-settings.ts";
 
-const tokens = new PageTokens<{ readonly number: number }>({
-  list: "releases",
-  cursor: { number: "number" },
-  next: "nextToken",
-});
+const tokens = numberTokens("releases");
 
 /** False when somebody has removed what was built. May ask the backend. */
-export type IsThere = (artifact: Built) => Promise<boolean>;
+export type IsThere = (artifact: releases.Built) => Promise<boolean>;
 
 /** Releases of apps. */
 export class Releases {
@@ -53,17 +41,20 @@ export class Releases {
   async page(
     { projectId, appId }: AppKey,
     { pageSize, nextToken }: { readonly pageSize: number; readonly nextToken: string | null },
-  ): Promise<Page<ReleaseRow>> {
+  ): Promise<Page<releases.ReleaseRow>> {
     if (!(await store.hasApp(this.#db, projectId, appId))) throw store.noSuchApp(appId);
     const before = tokens.read([appId], nextToken)?.number ?? null;
-    const rows = await readReleases(this.#db, { appId, before, limit: pageSize + 1 });
+    const rows = await releases.readReleases(this.#db, { appId, before, limit: pageSize + 1 });
     return pageOf(rows, pageSize, (last) => tokens.make([appId], last));
   }
 
   /** One release. Throws `Fault("not_found" | "not_usable")`. */
-  async get({ projectId, appId }: AppKey, number: number): Promise<ReleaseRow & { readonly settings: AppSettings }> {
+  async get(
+    { projectId, appId }: AppKey,
+    number: number,
+  ): Promise<releases.ReleaseRow & { readonly settings: AppSettings }> {
     if (!(await store.hasApp(this.#db, projectId, appId))) throw store.noSuchApp(appId);
-    const row = await readRelease(this.#db, appId, number);
+    const row = await releases.readRelease(this.#db, appId, number);
     if (row === undefined) throw noSuchRelease(appId, number);
     return { ...row, settings: releaseSettings(row.settings) };
   }
@@ -76,7 +67,7 @@ export class Releases {
   async rollBack(
     app: AppKey,
     { number, by }: { readonly number: number | null; readonly by: By },
-  ): Promise<ReleaseRow> {
+  ): Promise<releases.ReleaseRow> {
     const seen = await store.readLiveRelease(this.#db, app);
     const missing = await this.#missingOf(app.appId, number ?? (await this.#earlierThan(app, seen?.number)));
     return await this.#db.transaction().execute(async (tx) => {
@@ -86,7 +77,7 @@ export class Releases {
       const rollOut = await lockRollOut(tx, app);
       const isTakenBack = rollOut !== null && rollOut !== undefined && (number ?? seen.number) === seen.number;
       const target = isTakenBack
-        ? must(await readRelease(tx, app.appId, seen.number), "the live release is stored")
+        ? must(await releases.readRelease(tx, app.appId, seen.number), "the live release is stored")
         : await findTarget(tx, { appId: app.appId, live: seen.number, number });
       if (!isTakenBack && target.number === missing)
         throw new Fault(
@@ -97,7 +88,7 @@ export class Releases {
       const reason = `The app was rolled back from v${from} to v${target.number}.`;
       const endOfOther = { state: "taken_back", reason } as const;
       if (isTakenBack) await takeBackRollOut(tx, rollOut, { reason, isWorse: false });
-      else await makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther });
+      else await releases.makeLive(tx, { appId: app.appId, releaseId: target.id, endOfOther });
       // Without a repository nothing is deployed automatically.
       const { gitRepo } = requestedSource(row.request as Readonly<Record<string, unknown>>);
       if (gitRepo !== null) await store.pauseAutoDeploy(tx, app.appId, reason);
@@ -112,12 +103,12 @@ export class Releases {
     if (number === undefined) return null;
     return await this.#db
       .transaction()
-      .execute(async (tx) => (await readEarlierRelease(tx, { appId, before: number }))?.number ?? null);
+      .execute(async (tx) => (await releases.readEarlierRelease(tx, { appId, before: number }))?.number ?? null);
   }
 
   /** Before the lock on the app: the backend may take a while. */
   async #missingOf(appId: AppId, number: number | null): Promise<number | null> {
-    const artifact = number === null ? undefined : await readArtifact(this.#db, appId, number);
+    const artifact = number === null ? undefined : await releases.readArtifact(this.#db, appId, number);
     return artifact === undefined || (await this.#isThere(artifact)) ? null : number;
   }
 
@@ -139,11 +130,11 @@ export class Releases {
 async function findTarget(
   tx: Tx,
   { appId, live, number }: { readonly appId: AppId; readonly live: number; readonly number: number | null },
-): Promise<ReleaseRow> {
+): Promise<releases.ReleaseRow> {
   const target =
     number === null
-      ? await readEarlierRelease(tx, { appId, before: live })
-      : await readRelease(tx, appId, number, { isLocked: true });
+      ? await releases.readEarlierRelease(tx, { appId, before: live })
+      : await releases.readRelease(tx, appId, number, { isLocked: true });
   if (target === undefined && number !== null) throw noSuchRelease(appId, number);
   if (target === undefined) {
     throw new Fault(
@@ -157,7 +148,7 @@ async function findTarget(
   return target;
 }
 
-function whyNotStartable(release: ReleaseRow, live: number): string | null {
+function whyNotStartable(release: releases.ReleaseRow, live: number): string | null {
   if (release.state === "rolling_out") return "it is being rolled out.";
   if (release.number === live) return "it takes the calls already.";
   if (release.promoted_at === null) {
@@ -167,7 +158,7 @@ function whyNotStartable(release: ReleaseRow, live: number): string | null {
   return `its files are no longer kept (SLIPWAY_RELEASES_KEPT)${adviceOf(release)}.`;
 }
 
-function adviceOf({ commit_sha: commit }: ReleaseRow): string {
+function adviceOf({ commit_sha: commit }: releases.ReleaseRow): string {
   return commit === null ? "" : `; build its commit ${commit} instead`;
 }
 
@@ -183,7 +174,7 @@ function noSuchRelease(appId: AppId, number: number): Fault {
 }
 
 /** The share of the app's new calls that it gets, in percent. */
-export function trafficOf({ state, share }: ReleaseRow): number {
+export function trafficOf({ state, share }: releases.ReleaseRow): number {
   if (state === "live") return 100 - (share ?? 0);
   return state === "rolling_out" ? (share ?? 0) : 0;
 }

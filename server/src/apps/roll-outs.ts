@@ -76,13 +76,8 @@ async function carryOut(tx: Tx, rollOut: store.CurrentRollOut, order: RollOutOrd
     case "pause": {
       if (state === "paused")
         throw new Fault("conflict", `The roll-out of the app ${shownAppId(appId)} is already paused.`);
-      const leftMs = Math.max(0, (stepEndsAt?.getTime() ?? nowMs) - nowMs);
-      return await store.moveRollOut(tx, appId, {
-        state: "paused",
-        share,
-        stepEndsAt: null,
-        stepLeftMs: Math.round(leftMs),
-      });
+      const leftMs = Math.round(Math.max(0, (stepEndsAt?.getTime() ?? nowMs) - nowMs));
+      return await store.moveRollOut(tx, appId, { state: "paused", share, stepEndsAt: null, stepLeftMs: leftMs });
     }
     case "resume": {
       if (state === "running")

@@ -284,11 +284,8 @@ function entrypoint(written: readonly string[], given: GivenValues): readonly st
   if (written.length !== 1 || only === undefined) return written;
   const words = shellWords(only);
   if (words !== null) return words;
-  throw refused({
-    field: given.source("entrypoint")?.path ?? "entrypoint",
-    given: written,
-    allowed: "a command whose quotes are closed",
-  });
+  const field = given.source("entrypoint")?.path ?? "entrypoint";
+  throw refused({ field, given: written, allowed: "a command whose quotes are closed" });
 }
 
 /** For each kind, the packages or the file that lists them. */

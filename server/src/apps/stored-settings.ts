@@ -3,13 +3,7 @@
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { z } from "zod";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import {
-  settingNames,
-  settingOrigins,
-  type AppSettings,
-  type SettingName,
-  type SettingOrigins,
-} from "@slipway/contract/app-settings.ts";
+import * as contract from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { shown } from "./refusal.ts";
 import { withDefaults, type GivenSettings, type ReleaseSettings } from "./settings.ts";
@@ -18,7 +12,7 @@ import { withDefaults, type GivenSettings, type ReleaseSettings } from "./settin
  * The settings of a stored build or release, or why they cannot be read. Fields added since get their defaults; removed
  * fields are dropped. Limits of requests are not checked: they may have been wider at that time.
  */
-export function readSettings(stored: unknown): AppSettings | Fault {
+export function readSettings(stored: unknown): contract.AppSettings | Fault {
   const parsed = schema.safeParse(withoutNulls(stored), { reportInput: true });
   if (parsed.success) return withDefaults(parsed.data);
   const [issue] = parsed.error.issues;
@@ -28,7 +22,7 @@ export function readSettings(stored: unknown): AppSettings | Fault {
 }
 
 /** Like `readSettings`. Throws `Fault("not_usable")`. */
-export function releaseSettings(stored: unknown): AppSettings {
+export function releaseSettings(stored: unknown): contract.AppSettings {
   const settings = readSettings(stored);
   if (settings instanceof Fault) throw settings;
   return settings;
@@ -45,12 +39,12 @@ export function readReleaseSettings(row: {
   return {
     settings,
     // An origin that this version does not know says nothing, as does a missing one.
-    origins: (originsSchema.safeParse(row.origins).data ?? null) as SettingOrigins | null,
+    origins: (originsSchema.safeParse(row.origins).data ?? null) as contract.SettingOrigins | null,
     files: filesSchema.safeParse(row.base_settings).data ?? {},
   };
 }
 
-const originsSchema = z.record(z.string(), z.enum(settingOrigins));
+const originsSchema = z.record(z.string(), z.enum(contract.settingOrigins));
 const filesSchema = z.record(
   z.string(),
   z.object({ value: z.unknown(), path: z.string(), origin: z.enum(["config_toml", "repository"]) }),
@@ -61,7 +55,7 @@ const packages = z.record(z.string(), z.string());
 const path = z.string().optional();
 
 const schema = z.object({
-  ...Object.fromEntries(settingNames.map((name) => [name, storedValue(appFields[name]).optional()])),
+  ...Object.fromEntries(contract.settingNames.map((name) => [name, storedValue(appFields[name]).optional()])),
   name: z.string(),
   preBuildCommands: z.array(z.string()).optional(),
   shellCommands: z.array(z.string()).optional(),
@@ -71,7 +65,7 @@ const schema = z.object({
 }) as unknown as z.ZodType<GivenSettings>;
 
 /** Checks only the type. */
-function storedValue(field: (typeof appFields)[SettingName]): z.ZodType {
+function storedValue(field: (typeof appFields)[contract.SettingName]): z.ZodType {
   if (field.kind === "choice") return z.enum(field.choices);
   if (field.kind === "list") return z.array("choices" in field ? z.enum(field.choices) : z.string());
   return scalars[field.kind];

@@ -36,11 +36,8 @@ export function checkToml(
   });
   const whole = resolved(files, true);
   const isSaid = whole.ok || settings.some(({ problem }) => problem === whole.problem);
-  return {
-    settings,
-    warnings: whole.ok ? [...warnings, ...whole.value.warnings] : warnings,
-    problem: isSaid ? null : whole.problem,
-  };
+  const all = whole.ok ? [...warnings, ...whole.value.warnings] : warnings;
+  return { settings, warnings: all, problem: isSaid ? null : whole.problem };
 }
 
 type Tried<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: string };

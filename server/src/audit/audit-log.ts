@@ -21,10 +21,7 @@ export type AuditScope = {
   readonly outcome: AuditOutcome | null;
 };
 
-type PageWanted = AuditScope & {
-  readonly limit: number;
-  readonly nextToken: string | null;
-};
+type PageWanted = AuditScope & { readonly limit: number; readonly nextToken: string | null };
 
 const auditTokens = new PageTokens<EntryCursor>({
   list: "audit",

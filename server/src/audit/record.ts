@@ -10,11 +10,7 @@ import { cutText, maskChanges, type Changes } from "./mask.ts";
 export type ActorType = "person" | "service_account" | "inference_token" | "operator" | "platform" | "anonymous";
 
 /** The acting party. `id` is a person's or a token's id; null for the platform itself and for callers without a valid token. */
-export type Actor = {
-  readonly type: ActorType;
-  readonly id: string | null;
-  readonly name: string | null;
-};
+export type Actor = { readonly type: ActorType; readonly id: string | null; readonly name: string | null };
 
 /** The known facts about the request that caused an action. */
 type RequestFacts = {
@@ -25,10 +21,7 @@ type RequestFacts = {
 };
 
 /** The actor and the request: a parameter of every use case that records. */
-export type By = {
-  readonly actor: Actor;
-  readonly request?: RequestFacts;
-};
+export type By = { readonly actor: Actor; readonly request?: RequestFacts };
 
 /** The platform acting on its own: starting, building, scaling. */
 export const platformActor: Actor = { type: "platform", id: null, name: "platform" };

@@ -7,15 +7,7 @@ import type { BuildPlan } from "#drivers/builder.ts";
 import { areVersionsExact } from "#drivers/exact-versions.ts";
 import { checkCapabilities, type WantedOfDriver } from "./capability-check.ts";
 import type { Checked } from "./checked.ts";
-import {
-  aptPackages,
-  condaPackages,
-  fileRequirements,
-  listedPackages,
-  pipRequirements,
-  unlistedServer,
-  type ReadText,
-} from "./requirements.ts";
+import * as requirements from "./requirements.ts";
 
 export type PlannedBuild = {
   readonly plan: BuildPlan;
@@ -28,7 +20,7 @@ export type PlanInput = BuildRef &
   WantedOfDriver & {
     /** False when the app did not ask for a Python version and gets the default. */
     readonly isPythonVersionGiven: boolean;
-    readonly readText: ReadText;
+    readonly readText: requirements.ReadText;
   };
 
 const usualRequirementsFile = "requirements.txt";
@@ -66,7 +58,7 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
 }
 
 /** Returns a sentence when there is nothing to start. */
-function checkEntry(settings: AppSettings, readText: ReadText): string | null {
+function checkEntry(settings: AppSettings, readText: requirements.ReadText): string | null {
   const folder = settings.gitPath === "" ? "the repository's root" : `the folder ${settings.gitPath}`;
   if (settings.dockerfilePath !== null) {
     if (readText(settings.dockerfilePath) !== null) return null;
@@ -84,32 +76,32 @@ function checkEntry(settings: AppSettings, readText: ReadText): string | null {
 }
 
 /** Inline packages first, then the file named in the settings, then the default file. */
-function pipLines(settings: AppSettings, readText: ReadText, notes: string[]): Checked<string[]> {
+function pipLines(settings: AppSettings, readText: requirements.ReadText, notes: string[]): Checked<string[]> {
   const { pip, paths } = settings.dependencies;
   const hasUsualFile = readText(usualRequirementsFile) !== null;
   if (Object.keys(pip).length > 0) {
     if (hasUsualFile) notes.push(`The settings list packages: those in ${usualRequirementsFile} are not installed.`);
-    return pipRequirements(pip);
+    return requirements.pipRequirements(pip);
   }
-  if (paths.pip !== undefined) return fileRequirements(paths.pip, readText);
+  if (paths.pip !== undefined) return requirements.fileRequirements(paths.pip, readText);
   if (!hasUsualFile) return { ok: true, value: [] };
   notes.push(`The settings list no packages: those in ${usualRequirementsFile} are installed.`);
-  return fileRequirements(usualRequirementsFile, readText);
+  return requirements.fileRequirements(usualRequirementsFile, readText);
 }
 
-function packageList(settings: AppSettings, kind: "apt" | "conda", readText: ReadText): Checked<string[]> {
+function packageList(settings: AppSettings, kind: "apt" | "conda", readText: requirements.ReadText): Checked<string[]> {
   const path = settings.dependencies.paths[kind];
   const table = settings.dependencies[kind];
   if (path === undefined || Object.keys(table).length > 0) {
-    return { ok: true, value: kind === "apt" ? aptPackages(table) : condaPackages(table) };
+    return { ok: true, value: kind === "apt" ? requirements.aptPackages(table) : requirements.condaPackages(table) };
   }
   const text = readText(posix.normalize(path));
-  if (text !== null) return { ok: true, value: listedPackages(text) };
+  if (text !== null) return { ok: true, value: requirements.listedPackages(text) };
   return { ok: false, reason: `dependencies.paths.${kind} names ${path}, but that is not in the app's folder.` };
 }
 
 function withServer(settings: AppSettings, lines: readonly string[], notes: string[]): readonly string[] {
-  const server = settings.runtime === "custom" ? unlistedServer(settings.entrypoint, lines) : null;
+  const server = settings.runtime === "custom" ? requirements.unlistedServer(settings.entrypoint, lines) : null;
   if (server === null) return lines;
   notes.push(`The entrypoint starts ${server}, which is not in the app's packages: it is installed too.`);
   return [...lines, server];

@@ -23,11 +23,7 @@ export async function driverOfApps(db: Db): Promise<"process" | "docker" | null>
  */
 export async function putRelease(
   tx: Tx,
-  release: ReleaseSettings & {
-    readonly releaseId: ReleaseId;
-    readonly buildId: BuildId;
-    readonly artifact: Artifact;
-  },
+  release: ReleaseSettings & { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly artifact: Artifact },
 ): Promise<{ readonly id: ReleaseId; readonly number: number }> {
   const { buildId } = release;
   const [settings, origins, files] = [toJson(release.settings), toJson(release.origins), toJson(release.files)];

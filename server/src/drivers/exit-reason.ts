@@ -31,11 +31,7 @@ export function exitSummary(facts: ExitFacts): ExitSummary {
   const signal = facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
   if (facts.endReason !== null) return { exitCode: null, signal: "SIGKILL", reason: facts.endReason };
   if (facts.asked === "killed")
-    return {
-      exitCode: null,
-      signal: "SIGKILL",
-      reason: "The replica did not stop in time and was stopped by force.",
-    };
+    return { exitCode: null, signal: "SIGKILL", reason: "The replica did not stop in time and was stopped by force." };
   // The kernel may have killed the shell together with the app.
   if (facts.exitCode === null && facts.asked === "not" && facts.memoryRanOut === "own")
     return { exitCode: null, signal: "SIGKILL", reason: memoryReason(facts) };

@@ -1,7 +1,6 @@
 // What the drivers of this machine do alike with a replica, be it a process or a container: one start of it at a time, its claim,
 // and its state by id.
 import type { ReplicaId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import type { DiskWatch } from "./disk/disk-watch.ts";
 import { StartRefused, type Capabilities, type Capacity, type Driver, type OwnedReplica } from "./driver.ts";
 import type { ReplicaSpec } from "./driver.ts";
@@ -10,6 +9,7 @@ import type { Placement } from "./pools/placement.ts";
 import type { PoolClaim } from "./pools/pool.ts";
 import { Starts } from "./starts.ts";
 import { collectStorage } from "./storage.ts";
+import type { DriverParts } from "./opened-driver.ts";
 
 /** A replica that the driver runs, or that has exited and is not forgotten. */
 export interface HeldReplica {
@@ -24,14 +24,12 @@ export interface HeldReplica {
   remove(): Promise<void>;
 }
 
-export type ReplicaDriverOptions = {
-  readonly instanceId: string;
+export type ReplicaDriverOptions = Pick<DriverParts, "log" | "instanceId"> & {
   /** One folder per project, shared by its apps. */
   readonly storageDir: string;
   /** Ends replicas that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;
   readonly placement: Placement;
-  readonly log: Log;
 };
 
 /** The common part of the drivers. `driver.ts` documents the methods. */

@@ -10,12 +10,8 @@ export async function commandFailure(
   run: Pick<CommandOptions, "command" | "cwd" | "environment">,
   lines: string[] = [],
 ): Promise<string | null> {
-  const end = await runCommand({
-    ...run,
-    signal: new AbortController().signal,
-    timeoutMs,
-    onLine: (_stream, text) => lines.push(text),
-  });
+  const { signal } = new AbortController();
+  const end = await runCommand({ ...run, signal, timeoutMs, onLine: (_stream, text) => lines.push(text) });
   if (end.kind === "exited" && end.exitCode === 0) return null;
   if (end.kind === "not_started") return end.reason;
   const said = lines.find((text) => text.trim() !== "");

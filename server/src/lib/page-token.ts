@@ -76,3 +76,8 @@ export class PageTokens<Cursor extends object> {
     return [...texts, check].join("-");
   }
 }
+
+/** The tokens of a list of ours that is sorted by number alone. */
+export function numberTokens(list: string): PageTokens<{ readonly number: number }> {
+  return new PageTokens<{ readonly number: number }>({ list, cursor: { number: "number" }, next: "nextToken" });
+}

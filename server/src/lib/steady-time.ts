@@ -2,10 +2,7 @@
 // only after it has lasted for `adoptAfterMs`: a clock that is briefly wrong changes nothing, a corrected one is believed.
 
 /** The result of a reading; `aheadMs` is how far the source is, or was, ahead of the time in force. */
-export type StepReport = {
-  readonly kind: "stepped" | "went back" | "adopted";
-  readonly aheadMs: number;
-};
+export type StepReport = { readonly kind: "stepped" | "went back" | "adopted"; readonly aheadMs: number };
 
 /** More than time servers correct at once on a machine that keeps time, less than a quarter of any lease. */
 export const followMs = 1_000;

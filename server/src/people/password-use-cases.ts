@@ -131,12 +131,8 @@ export class PasswordUseCases {
     await deleteUnconfirmed(tx, person.id);
     await this.#sessions.end(tx, { personId: person.id, except: null });
     const changes = { password: { new: "set by a link" } };
-    await recordOfPerson(tx, {
-      action: "person.password_reset",
-      about: person,
-      by: byPerson(person, given.by),
-      changes,
-    });
+    const by = byPerson(person, given.by);
+    await recordOfPerson(tx, { action: "person.password_reset", about: person, by, changes });
   }
 
   async #mailLink(email: string, by: By): Promise<void> {

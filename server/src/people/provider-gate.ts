@@ -19,9 +19,7 @@ export type GateRefusal = "address_not_proven" | "not_invited" | "two_factor_fir
 
 type ProviderUser = { readonly id?: unknown; readonly email?: unknown; readonly emailVerified?: unknown };
 
-type GateOptions = Pick<Foundation, "db" | "clock" | "log"> & {
-  readonly mailer: Mailer | null;
-};
+type GateOptions = Pick<Foundation, "db" | "clock" | "log"> & { readonly mailer: Mailer | null };
 
 /** Decides, when better-auth asks. */
 export class ProviderGate {

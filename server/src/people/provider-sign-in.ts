@@ -165,11 +165,8 @@ export class ProviderSignIn {
     const token = this.#parts.tokens.setBy(response.headers);
     const cookies = response.headers.getSetCookie().filter((line) => !/session_token=|session_data=/.test(line));
     if (token === null) return { ...(await this.#endWithout(id, location, given.by)), cookies };
-    return {
-      done: await this.#enter(id, token, given.by),
-      returnTo: isReturn(location) ? location : dashboard,
-      cookies,
-    };
+    const done = await this.#enter(id, token, given.by);
+    return { done, returnTo: isReturn(location) ? location : dashboard, cookies };
   }
 
   /** The session that better-auth has made, which nobody has seen yet, makes way for one of ours or for a challenge. */

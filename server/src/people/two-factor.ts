@@ -16,13 +16,7 @@ import { lockPerson, passwordHashOf } from "./people-store.ts";
 import { byAnybody, byPerson, recordOfPerson } from "./person-record.ts";
 import type { PersonSession, SignedIn } from "./sessions.ts";
 import type { SignInParts } from "./sign-in-parts.ts";
-import {
-  lockTwoFactor,
-  putTwoFactor,
-  switchTwoFactor,
-  updateTwoFactor,
-  type TwoFactorRow,
-} from "./two-factor-store.ts";
+import * as store from "./two-factor-store.ts";
 import { deleteVerificationsOf, takeVerification } from "./verification-store.ts";
 
 /** What a person needs to set up their authenticator app, shown once. */
@@ -74,7 +68,7 @@ export class TwoFactor {
         await lockPerson(tx, caller.personId);
         // Whoever has changed the password since it was compared has ended this session.
         await this.#parts.sessions.required(tx, caller);
-        if (await putTwoFactor(tx, { person_id: caller.personId, ...sealed })) return;
+        if (await store.putTwoFactor(tx, { person_id: caller.personId, ...sealed })) return;
         throw new Fault("conflict", "Two-factor sign-in is already on; turn it off first.");
       });
       return { uri: appUri(secret, caller.email), backupCodes };
@@ -85,7 +79,7 @@ export class TwoFactor {
   confirm(caller: PersonCaller, code: string, by: By): Promise<SignedIn> {
     return this.#switch(caller, { by, isOn: true }, async (tx, person) => {
       if (person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in is already on.");
-      const factor = await lockTwoFactor(tx, person.id);
+      const factor = await store.lockTwoFactor(tx, person.id);
       if (factor === undefined) throw new Fault("conflict", notOn);
       if (!(await this.#takeAppCode(tx, factor, code))) throw new Fault("not_usable", wrongCode);
     });
@@ -101,7 +95,7 @@ export class TwoFactor {
     const backupCodes = newBackupCodes();
     await this.#change(caller, async (tx) => {
       await this.#require(tx, caller, given);
-      await updateTwoFactor(tx, caller.personId, { backup_codes: await this.#sealCodes(backupCodes) });
+      await store.updateTwoFactor(tx, caller.personId, { backup_codes: await this.#sealCodes(backupCodes) });
       const changes = { backupCodes: { new: "made anew" } };
       const about = aboutOf(caller);
       await recordOfPerson(tx, { action: "person.two_factor_enable", about, by: byPerson(about, given.by), changes });
@@ -117,7 +111,7 @@ export class TwoFactor {
       if (person === undefined) throw new Fault("not_found", "There is no account with this email address.");
       if (!person.two_factor_enabled) throw new Fault("conflict", "Two-factor sign-in of this person is not on.");
       await lockPerson(tx, person.id);
-      await switchTwoFactor(tx, person.id, false);
+      await store.switchTwoFactor(tx, person.id, false);
       await deleteVerificationsOf(tx, person.id);
       await this.#parts.sessions.end(tx, { personId: person.id, except: null });
       await recordOfPerson(tx, { action: "person.two_factor_disable", about: person, by });
@@ -145,7 +139,7 @@ export class TwoFactor {
   /** Takes the code of a sign-in, and counts it where it is wrong; null: it was right. */
   async #refusal(tx: Tx, person: PersonRow, given: CodeSignIn): Promise<Fault | null> {
     const now = this.#parts.clock.now();
-    const factor = await lockTwoFactor(tx, person.id);
+    const factor = await store.lockTwoFactor(tx, person.id);
     if (factor?.verified !== true) return new Fault("unauthorized", notOn);
     if ((factor.locked_until?.getTime() ?? 0) > now) {
       const text = "There were too many wrong codes; try again in 15 minutes.";
@@ -157,38 +151,38 @@ export class TwoFactor {
     }
     const code = given.code.replaceAll(" ", "");
     if (await this.#takeCode(tx, factor, code)) {
-      await updateTwoFactor(tx, person.id, { failed_verification_count: 0, locked_until: null });
+      await store.updateTwoFactor(tx, person.id, { failed_verification_count: 0, locked_until: null });
       return null;
     }
     const wrong = (factor.locked_until === null ? factor.failed_verification_count : 0) + 1;
     const locked_until = wrong < wrongCodesMax ? null : new Date(now + lockSeconds * 1000);
-    await updateTwoFactor(tx, person.id, { failed_verification_count: wrong, locked_until });
+    await store.updateTwoFactor(tx, person.id, { failed_verification_count: wrong, locked_until });
     return new Fault("unauthorized", wrongCode);
   }
 
   /** Whether it is a code of the app now, or a backup code, which it takes away. */
-  async #takeCode(tx: Tx, factor: TwoFactorRow, code: string): Promise<boolean> {
+  async #takeCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     if (appCodeForm.test(code)) return this.#takeAppCode(tx, factor, code);
     const { secret } = this.#parts;
     const codes = JSON.parse(await openFactor(secret, factor.backup_codes)) as string[];
     const others = codes.filter((one) => !isSameText(one, code));
     if (others.length === codes.length) return false;
-    await updateTwoFactor(tx, factor.person_id, { backup_codes: await this.#sealCodes(others) });
+    await store.updateTwoFactor(tx, factor.person_id, { backup_codes: await this.#sealCodes(others) });
     return true;
   }
 
   /** Whether it is a code of the app now, later than the last that was taken, for whatever it was: whoever saw one has no use for it. */
-  async #takeAppCode(tx: Tx, factor: TwoFactorRow, code: string): Promise<boolean> {
+  async #takeAppCode(tx: Tx, factor: store.TwoFactorRow, code: string): Promise<boolean> {
     const { secret, clock } = this.#parts;
     const time = appCodeTime(await openFactor(secret, factor.secret), code, clock.now());
     if (time === null || time <= (factor.last_code_at?.getTime() ?? 0)) return false;
-    await updateTwoFactor(tx, factor.person_id, { last_code_at: new Date(time) });
+    await store.updateTwoFactor(tx, factor.person_id, { last_code_at: new Date(time) });
     return true;
   }
 
   /** Throws `Fault` unless it is on, the code is one that a sign-in would take, and the password is right. */
   async #require(tx: Tx, caller: PersonCaller, { code, password }: Confirmation): Promise<void> {
-    const factor = await lockTwoFactor(tx, caller.personId);
+    const factor = await store.lockTwoFactor(tx, caller.personId);
     if (factor?.verified !== true) throw new Fault("conflict", notOn);
     if (!(await this.#takeCode(tx, factor, code.replaceAll(" ", "")))) throw new Fault("not_usable", wrongCode);
     await requirePassword(tx, caller, password);
@@ -201,7 +195,7 @@ export class TwoFactor {
   ): Promise<SignedIn> {
     const done = await this.#change(caller, async (tx, person) => {
       await require(tx, person);
-      await switchTwoFactor(tx, person.id, isOn);
+      await store.switchTwoFactor(tx, person.id, isOn);
       const action = isOn ? "person.two_factor_enable" : "person.two_factor_disable";
       await recordOfPerson(tx, { action, about: person, by: byPerson(person, by) });
       return {

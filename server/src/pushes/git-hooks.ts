@@ -7,7 +7,7 @@ import { record, type By } from "#audit/record.ts";
 import { commitText } from "#deploy/source.ts";
 import { Fault } from "#lib/fault.ts";
 import { newGitDeliveryId, uuidForm, type AppId, type GitDeliveryId, type ProjectId } from "#lib/ids.ts";
-import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
+import { numberTokens, pageOf, type Page } from "#lib/page-token.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { Secret } from "#lib/secret.ts";
 import { makeWebhookSecret } from "#lib/webhook-signature.ts";
@@ -34,16 +34,10 @@ const refusedMax = 5;
 /** Signed deliveries of an app per minute; a team that pushes all day sends a few. */
 const deliveriesMax = 120;
 const addressForm = /^[\w-]{32}$/;
-const pageTokens = new PageTokens<{ readonly number: number }>({
-  list: "git-deliveries",
-  cursor: { number: "number" },
-  next: "nextToken",
-});
+const pageTokens = numberTokens("git-deliveries");
 
 /** `onDelivery`: a delivery waits for its verdict. */
-type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & {
-  readonly onDelivery: () => void;
-};
+type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & { readonly onDelivery: () => void };
 
 /** They throw `Fault`. */
 export class GitHooks {

@@ -159,12 +159,8 @@ export class PushJudge {
     const isFolderSame = buildId !== undefined || head.isTouched === false;
     const same = isFolderSame ? commit : head.same;
     if (!head.isSeen) {
-      await store.putHead(tx, {
-        app_id: row.id,
-        branch: store.pushedApp(row).gitBranch,
-        seen_sha: commit,
-        same_sha: same,
-      });
+      const { gitBranch: branch } = store.pushedApp(row);
+      await store.putHead(tx, { app_id: row.id, branch, seen_sha: commit, same_sha: same });
     }
   }
 

@@ -198,11 +198,7 @@ export async function waitingDeliveries(db: Db, limit: number): Promise<GitDeliv
 export async function decideDeliveries(
   tx: Tx,
   ids: readonly GitDeliveryId[],
-  decided: {
-    readonly verdict: GitVerdict;
-    readonly reason: string;
-    readonly buildId?: BuildId | undefined;
-  },
+  decided: { readonly verdict: GitVerdict; readonly reason: string; readonly buildId?: BuildId | undefined },
 ): Promise<void> {
   if (ids.length === 0) return;
   await tx

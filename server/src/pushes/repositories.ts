@@ -86,9 +86,8 @@ export class Repositories {
     const folder = valid(checkFolder(asked.gitPath));
     const branch = asked.gitBranch ?? (await this.branches(asked)).branches[0] ?? "";
     const place = { branch: valid(checkBranch(branch)), folder };
-    const { toml, missing, ...found } = usable(
-      await this.#parts.remote.settings({ projectId, gitRepo }, place, signal),
-    );
+    const read = await this.#parts.remote.settings({ projectId, gitRepo }, place, signal);
+    const { toml, missing, ...found } = usable(read);
     if (missing === "branch")
       throw new Fault("not_usable", `gitBranch is ${shown(branch)}, which ${gitRepo} does not have.`);
     if (missing === "folder") {

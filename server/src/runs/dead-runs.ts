@@ -14,10 +14,7 @@ import type { Foundation } from "#store/foundation.ts";
 export type RunRef = AppKey & { readonly runId: RunId };
 
 /** Selects many dead runs of an app: at most `limit` (null: all), with the given final state (null: any). */
-export type DeadChoice = AppKey & {
-  readonly status: "failure" | "timeout" | null;
-  readonly limit: number | null;
-};
+export type DeadChoice = AppKey & { readonly status: "failure" | "timeout" | null; readonly limit: number | null };
 
 /** How many were handled; `hasMore`: the time or the limit ran out first. */
 export type DeadCount = { readonly count: number; readonly hasMore: boolean };

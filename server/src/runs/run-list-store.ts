@@ -66,11 +66,7 @@ export function runsQuery(appId: AppId, { asyncOnly, status, from, limit }: Runs
 export async function listDead(
   db: Db,
   appId: AppId,
-  wanted: {
-    readonly status: "failure" | "timeout" | null;
-    readonly from: RunCursor | null;
-    readonly limit: number;
-  },
+  wanted: { readonly status: "failure" | "timeout" | null; readonly from: RunCursor | null; readonly limit: number },
 ): Promise<RunRow[]> {
   return (await deadQuery(appId, wanted).execute(db)).rows;
 }

@@ -62,12 +62,8 @@ export class Runner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#waiting = new WaitTimer(options.clock);
-    this.#room = new Admission({
-      runsMax: options.runsMax,
-      bytesMax,
-      appMax: Math.max(1, Math.min(appMax, options.lineLengthMax / 2)),
-    });
-    const { log, clock, leaseMs } = options;
+    const { log, clock, leaseMs, runsMax, lineLengthMax } = options;
+    this.#room = new Admission({ runsMax, bytesMax, appMax: Math.max(1, Math.min(appMax, lineLengthMax / 2)) });
     const loop = (name: string, intervalMs: number, turn: () => Promise<void>): Loop =>
       new Loop({ name, intervalMs, turn, log, clock });
     this.#claiming = loop("runs", lookEveryMs, () => this.#claim());
@@ -234,11 +230,7 @@ export class Runner {
     // The database or this process stalled: renew the held leases instead of taking over from itself.
     if (clock.monotonicMs() - this.#renewedAtMs > leaseMs / 2) await this.#renew();
     if ((await store.reapQueued(takenOverMax)) > 0) this.nudge(null);
-    const claimed = await leases.claim({
-      where: sql`state = 'running'`,
-      order: sql`lease_until`,
-      limit: takenOverMax,
-    });
+    const claimed = await leases.claim({ where: sql`state = 'running'`, order: sql`lease_until`, limit: takenOverMax });
     if (claimed.length === 0) return await onLooked();
     onStep("run taken over");
     for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {

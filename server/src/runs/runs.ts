@@ -91,11 +91,8 @@ export class Runs implements AsyncAccept {
       onTakenOver: (runId, place) => this.#holdFor(runId, place),
       onLooked: () => this.#releaseOthers(),
     });
-    this.#enqueue = new Enqueue({
-      ...{ db, store, sealer, clock, log, onStep },
-      runner: this.#runner,
-      bodyBytesMax: options.bodyBytesMax,
-    });
+    const { bodyBytesMax } = options;
+    this.#enqueue = new Enqueue({ db, store, sealer, clock, log, onStep, runner: this.#runner, bodyBytesMax });
   }
 
   /** Runs that this process has accepted, and those that it has ended, per state. */

@@ -115,11 +115,7 @@ function adoptOne(parts: AdoptParts, row: AliveRow, owned: OwnedReplica | undefi
   const nowMs = clock.monotonicMs();
   // It started just when the platform ended, or while the platform was away.
   if (row.startedAt === null && owned.address !== null) {
-    void parts.writer.change(row.replicaId, {
-      kind: "started",
-      at: replica.timeAt(nowMs),
-      address: owned.address,
-    });
+    void parts.writer.change(row.replicaId, { kind: "started", at: replica.timeAt(nowMs), address: owned.address });
   }
   const address = owned.address ?? row.address;
   if (replica.state === "draining") {

@@ -13,16 +13,7 @@ import type { Replica, ReplicaEnd } from "./replica.ts";
 import { gpuCountOf, type ComputeChoice } from "./replica-spec.ts";
 import type { ReplicaState } from "./replica-state.ts";
 import type { ReplicaView, StartFailure } from "./replica-view.ts";
-import {
-  currentStarts,
-  failureKind,
-  isOf,
-  isServing,
-  isStarting,
-  startsMax,
-  viewOf,
-  type ReleaseService,
-} from "./served-releases.ts";
+import * as services from "./served-releases.ts";
 import { countWhileMoving, divide } from "./shares.ts";
 import type { Utilization } from "./utilization.ts";
 import { recordFailure, shownFailure, type Failure, type StartRecord } from "./start-record.ts";
@@ -85,7 +76,7 @@ export class AppReconciler {
   onEnd(replica: Replica, end: ReplicaEnd, stateBefore: ReplicaState): void {
     const { clock, counters, routes } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const kind = failureKind(replica, end, { stateBefore, nowMs });
+    const kind = services.failureKind(replica, end, { stateBefore, nowMs });
     if (replica.endOrder === null && stateBefore === "ready") counters.crashes++;
     if (kind === undefined) return;
     if (kind !== "crashed") counters.startFailures++;
@@ -105,13 +96,13 @@ export class AppReconciler {
   }
 
   /** How a release that is served does. */
-  serviceOf(appId: AppId, releaseId: ReleaseId): ReleaseService {
+  serviceOf(appId: AppId, releaseId: ReleaseId): services.ReleaseService {
     const state = this.states.get(appId);
     const starts = [state?.starts, state?.rollOutStarts].find((record) => record?.releaseId === releaseId);
-    const own = this.#parts.fleet.ofApp(appId).filter((replica) => isOf(replica, { releaseId }));
+    const own = this.#parts.fleet.ofApp(appId).filter((replica) => services.isOf(replica, { releaseId }));
     return {
-      serving: own.filter(isServing).length,
-      unready: own.filter((replica) => replica.state === "ready" && !isServing(replica)).length,
+      serving: own.filter(services.isServing).length,
+      unready: own.filter((replica) => replica.state === "ready" && !services.isServing(replica)).length,
       failedStarts: starts?.failures ?? 0,
       startReason: starts?.reason ?? null,
     };
@@ -162,7 +153,7 @@ export class AppReconciler {
     const needed = decisions[0]?.desired ?? 0;
     state.history = decisions[0]?.history ?? state.history;
     const parties = served.map(({ target, replicas: own }, index) => ({
-      ...{ target, needed: decisions[index]?.desired ?? 0, ready: own.filter(isServing).length },
+      ...{ target, needed: decisions[index]?.desired ?? 0, ready: own.filter(services.isServing).length },
     }));
     const divided = divide([...parties, { target: 0, needed, ready: leaving.length }]);
     const left = divided.at(-1) ?? { weight: 0, wanted: 0 };
@@ -176,13 +167,14 @@ export class AppReconciler {
       state.heldBack = this.#scale(one, given) ?? state.heldBack;
     });
     const isOutage = served.some(({ choice }) => !choice.ok && choice.why === "outage");
-    const isHeldUp = state.heldBack !== undefined && !isOutage && !served.some((one) => one.replicas.some(isStarting));
+    const isHeldUp =
+      state.heldBack !== undefined && !isOutage && !served.some((one) => one.replicas.some(services.isStarting));
     // What leaves may hold the very capacity that its successor needs.
     if (isHeldUp) this.#carryOut(planLeaving(this.#planned(leaving, route), left.wanted - 1).slice(0, 1));
     const weights = new Map(served.map(({ release }, index) => [release.releaseId, divided[index]?.weight ?? 0]));
     const failure = noCapacity ?? shownFailure(state.starts, nowMs);
     const shown = { replicas: this.#parts.fleet.ofApp(appId), weights, leaving, weightLeft: left.weight, failure };
-    this.#parts.view.put(appId, viewOf(shown));
+    this.#parts.view.put(appId, services.viewOf(shown));
     const isCalm = state.starts === undefined && state.rollOutStarts === undefined;
     if (isAsleep && needed === 0 && isCalm) this.states.delete(appId);
   }
@@ -193,7 +185,7 @@ export class AppReconciler {
     const part = rollOut === null || rollOut === undefined ? 0 : rollOut.share / 100;
     const targets = [[live, 1 - part] as const, ...(part > 0 && rollOut ? [[rollOut.release, part] as const] : [])];
     return targets.map(([release, target]) => {
-      const own = replicas.filter((replica) => isOf(replica, release));
+      const own = replicas.filter((replica) => services.isOf(replica, release));
       // Stop holding promoted replicas, so that a later release does not find them held.
       for (const replica of own) {
         replica.heldUntilMs = Number.NEGATIVE_INFINITY;
@@ -220,7 +212,7 @@ export class AppReconciler {
       replica.leavingSinceMs ??= nowMs;
       const isInTime = nowMs - replica.leavingSinceMs < keptMs;
       const isRefused = replica.release.releaseId === refusedReleaseId;
-      if (isServing(replica) && !replica.isTrial && !isRefused && isInTime) return true;
+      if (services.isServing(replica) && !replica.isTrial && !isRefused && isInTime) return true;
       const reason = replica.isTrial ? "Its release was only tested and never received calls." : replacedReason;
       runner.end(replica, { reason, kind: "wanted" });
       return false;
@@ -243,7 +235,7 @@ export class AppReconciler {
     const { settings } = release;
     const nowMs = this.#parts.clock.monotonicMs();
     const planned = this.#planned(replicas, route);
-    const allowed = choice.ok || choice.why === "full" ? startsMax(starts, replicas, nowMs) : 0;
+    const allowed = choice.ok || choice.why === "full" ? services.startsMax(starts, replicas, nowMs) : 0;
     const next = plan({
       ...{ replicas: planned, desired, nowMs },
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
@@ -318,8 +310,8 @@ export class AppReconciler {
     };
     this.states.set(route.appId, state);
     if (state.rollOutStarts?.releaseId === live.releaseId) state.starts = state.rollOutStarts;
-    state.starts = currentStarts(state.starts, live.releaseId, serving, nowMs);
-    state.rollOutStarts = currentStarts(state.rollOutStarts, route.rollOut?.release.releaseId, serving, nowMs);
+    state.starts = services.currentStarts(state.starts, live.releaseId, serving, nowMs);
+    state.rollOutStarts = services.currentStarts(state.rollOutStarts, route.rollOut?.release.releaseId, serving, nowMs);
     return state;
   }
 

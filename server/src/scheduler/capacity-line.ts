@@ -10,11 +10,7 @@ import type { ProtectedWish } from "./reclaim.ts";
 import { chooseCompute, type ComputeChoice } from "./replica-spec.ts";
 
 /** A release for which a replica is wanted. */
-export type WaitingRelease = {
-  readonly appId: AppId;
-  readonly releaseId: ReleaseId;
-  readonly settings: AppSettings;
-};
+export type WaitingRelease = { readonly appId: AppId; readonly releaseId: ReleaseId; readonly settings: AppSettings };
 
 type Entry = WaitingRelease & {
   readonly wish: PoolWish;

@@ -3,22 +3,14 @@
 // are sequential, so two of them cannot exceed a limit together.
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
-import {
-  beyondLimits,
-  heldBackReason,
-  slotsLeft,
-  type Allowance,
-  type CountedReplica,
-  type Leaving,
-  type ReplicaLimits,
-} from "./allowance.ts";
+import * as rules from "./allowance.ts";
 import type { Occupancy } from "./demand.ts";
 import type { ReplicaPlan } from "./plan.ts";
 import type { Fleet, Replica, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
 
 export type ProjectLimitsParts = {
-  readonly allowance: Allowance;
+  readonly allowance: rules.Allowance;
   readonly fleet: Fleet;
   readonly occupancy: Occupancy;
   readonly runner: ReplicaRunner;
@@ -38,7 +30,7 @@ export type ReconciledApp = {
   readonly isWaiting: boolean;
 };
 
-type Counted = CountedReplica & { readonly replica: Replica };
+type Counted = rules.CountedReplica & { readonly replica: Replica };
 
 /** Enforces limits; one instance per platform. */
 export class ProjectLimits {
@@ -57,24 +49,24 @@ export class ProjectLimits {
     const leaving = this.#leaving(app.projectId, drained);
     let counted = this.#counted(app.projectId, drained);
     const beyond = this.#drainsBeyond(limits, counted, app);
-    if (wanted.starts > 0 && app.isWaiting && slotsLeft(limits, { counted, leaving }, wanted.gpusEach) === 0) {
+    if (wanted.starts > 0 && app.isWaiting && rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach) === 0) {
       counted = this.#makeRoom(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
     }
-    const starts = Math.min(wanted.starts, slotsLeft(limits, { counted, leaving }, wanted.gpusEach));
-    const heldBack = starts < wanted.starts ? heldBackReason(limits, counted) : undefined;
+    const starts = Math.min(wanted.starts, rules.slotsLeft(limits, { counted, leaving }, wanted.gpusEach));
+    const heldBack = starts < wanted.starts ? rules.heldBackReason(limits, counted) : undefined;
     const mayExchange = this.#mayExchange(limits, { counted, leaving }, { ...app, gpusEach: wanted.gpusEach });
     return { starts, drains: [...wanted.drains, ...beyond], heldBack, mayExchange };
   }
 
   #mayExchange(
-    limits: ReplicaLimits,
-    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: Leaving },
+    limits: rules.ReplicaLimits,
+    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },
     { appId, gpusEach }: ReconciledApp & { readonly gpusEach: number },
   ): boolean {
     const given = counted.find(({ replica }) => replica.appId === appId);
     if (given === undefined) return false;
     const more = { replicas: leaving.replicas + 1, gpus: leaving.gpus + given.gpus };
-    return slotsLeft(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
+    return rules.slotsLeft(limits, { counted: counted.filter((one) => one !== given), leaving: more }, gpusEach) > 0;
   }
 
   /**
@@ -95,7 +87,7 @@ export class ProjectLimits {
   }
 
   /** Replicas that are draining, about to, or that serve until those of another release do. */
-  #leaving(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): Leaving {
+  #leaving(projectId: ProjectId, drained: ReadonlySet<ReplicaId>): rules.Leaving {
     const replicas = [...this.#parts.fleet.ofProject(projectId)].filter(
       ({ replicaId, state, leavingSinceMs }) =>
         state === "draining" || leavingSinceMs !== null || drained.has(replicaId),
@@ -104,8 +96,8 @@ export class ProjectLimits {
   }
 
   /** Only for this app; turns of the other apps handle theirs. */
-  #drainsBeyond(limits: ReplicaLimits, counted: readonly Counted[], app: ReconciledApp): ReplicaPlan["drains"] {
-    const going = beyondLimits(limits, counted);
+  #drainsBeyond(limits: rules.ReplicaLimits, counted: readonly Counted[], app: ReconciledApp): ReplicaPlan["drains"] {
+    const going = rules.beyondLimits(limits, counted);
     return counted
       .filter(({ replica }) => going.has(replica.replicaId) && replica.appId === app.appId)
       .map(({ replicaId }) => ({ replicaId, reason: `${limits.name} allows the project no more replicas.` }));
@@ -113,15 +105,15 @@ export class ProjectLimits {
 
   /** An app without replicas must not wait for the cooldown of another app: ends idle replicas, oldest first. */
   #makeRoom(
-    limits: ReplicaLimits,
-    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: Leaving },
+    limits: rules.ReplicaLimits,
+    { counted, leaving }: { readonly counted: readonly Counted[]; readonly leaving: rules.Leaving },
     app: ReconciledApp & { readonly gpusEach: number },
   ): Counted[] {
     let left = [...counted];
     if (left.some(({ replica }) => replica.appId === app.appId)) return left;
     const idle = left.filter(({ isStarting, running }) => !isStarting && running === 0);
     for (const { replica } of idle.toSorted((one, other) => one.beganAtMs - other.beganAtMs)) {
-      if (slotsLeft(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
+      if (rules.slotsLeft(limits, { counted: left, leaving }, app.gpusEach) > 0) break;
       const ofItsApp = left.filter((one) => one.replica.appId === replica.appId).length;
       if (ofItsApp <= replica.settings.minReplicaCount) continue;
       const reason = `Calls of another app of the project are waiting for its slot: ${limits.name} allows no more replicas.`;

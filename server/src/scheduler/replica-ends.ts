@@ -68,12 +68,8 @@ export class ReplicaEnds {
       if (endOrder?.kind === "reclaimed") log.info({ replicaId, appId }, "a replica has made way for a protected one");
       else log.warn({ replicaId, appId, reason }, "a replica ended that was not to end");
       const about = { replicaId, appId, projectId: release.projectId, runId: null };
-      const line = {
-        ...about,
-        at: end.at,
-        stream: "stderr",
-        text: `[slipway] The replica has ended: ${reason}`,
-      } as const;
+      const text = `[slipway] The replica has ended: ${reason}`;
+      const line = { ...about, at: end.at, stream: "stderr", text } as const;
       await lines.append([line]).catch((error: unknown) => {
         log.error({ err: error, replicaId }, "the end of a replica could not be written to its app's log");
       });

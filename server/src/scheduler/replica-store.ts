@@ -8,19 +8,11 @@ import { never } from "#lib/assert.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { countRows, type Db } from "#store/database.ts";
-import type {
-  AliveRow,
-  Backend,
-  NewReplicaRow,
-  ReplicaChange,
-  ReplicaRows,
-  StoredRelease,
-  StoredScaling,
-} from "./replica-rows.ts";
+import type * as replicaRows from "./replica-rows.ts";
 import { statesBefore, type ReplicaState } from "./replica-state.ts";
 
 /** Rows of replicas in PostgreSQL. */
-export class ReplicaStore implements ReplicaRows {
+export class ReplicaStore implements replicaRows.ReplicaRows {
   readonly #db: Db;
 
   constructor(db: Db) {
@@ -28,7 +20,7 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** Inserts one row in state `starting`. Takes share locks on the rows it refers to. */
-  async insert(row: NewReplicaRow): Promise<void> {
+  async insert(row: replicaRows.NewReplicaRow): Promise<void> {
     await this.#db
       .insertInto("replicas")
       .values({
@@ -55,7 +47,7 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** Updates one row by id, naming the states it may leave; locks that row. */
-  async change(replicaId: ReplicaId, change: ReplicaChange): Promise<void> {
+  async change(replicaId: ReplicaId, change: replicaRows.ReplicaChange): Promise<void> {
     await this.#db
       .updateTable("replicas")
       .set(columnsOf(change))
@@ -65,7 +57,7 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** Updates all these rows in one statement. Locks them in order of their ids, like metering. */
-  async seen(heartbeats: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
+  async seen(heartbeats: Parameters<replicaRows.ReplicaRows["seen"]>[0]): Promise<void> {
     await sql`
       with running as (
         select id, at from replicas
@@ -78,7 +70,7 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** Claims unowned rows, then reads this backend's: oldest first, each with the settings of its release. */
-  async alive({ instanceId, name }: Backend): Promise<readonly AliveRow[]> {
+  async alive({ instanceId, name }: replicaRows.Backend): Promise<readonly replicaRows.AliveRow[]> {
     await this.#db
       .updateTable("replicas")
       .set({ instance_id: instanceId })
@@ -125,7 +117,7 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** No locks. */
-  async countOthers({ instanceId, name }: Backend): Promise<number> {
+  async countOthers({ instanceId, name }: replicaRows.Backend): Promise<number> {
     const running = this.#db.selectFrom("replicas").where("stopped_at", "is", null);
     return await countRows(
       running.where((row) => row.or([row("instance_id", "<>", instanceId), row("driver", "<>", name)])),
@@ -133,12 +125,12 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** All rows. No locks. */
-  async scaling(): Promise<readonly StoredScaling[]> {
+  async scaling(): Promise<readonly replicaRows.StoredScaling[]> {
     return await this.#db.selectFrom("app_scaling").selectAll().execute();
   }
 
   /** Writes some rows and removes others in one statement; skips apps that no longer exist. */
-  async saveScaling(changed: readonly StoredScaling[], removed: readonly AppId[]): Promise<void> {
+  async saveScaling(changed: readonly replicaRows.StoredScaling[], removed: readonly AppId[]): Promise<void> {
     await sql`
       with gone as (
         delete from app_scaling where app_id = any (${removed}::text[])
@@ -156,7 +148,7 @@ export class ReplicaStore implements ReplicaRows {
   }
 
   /** One release by its id. No locks. Rejects with `Fault("not_usable")` when its settings cannot be read. */
-  async release(releaseId: ReleaseId): Promise<StoredRelease | undefined> {
+  async release(releaseId: ReleaseId): Promise<replicaRows.StoredRelease | undefined> {
     const row = await this.#db.selectFrom("releases").where("id", "=", releaseId).selectAll().executeTakeFirst();
     if (row === undefined) return undefined;
     return {
@@ -171,13 +163,13 @@ export class ReplicaStore implements ReplicaRows {
 }
 
 /** A replica with unreadable settings receives no calls, but it must be ended and its end recorded. */
-function adopted(appId: AppId, stored: unknown): Pick<AliveRow, "settings" | "unreadable"> {
+function adopted(appId: AppId, stored: unknown): Pick<replicaRows.AliveRow, "settings" | "unreadable"> {
   const settings = readSettings(stored);
   if (!(settings instanceof Fault)) return { settings };
   return { settings: withDefaults({ name: appId }), unreadable: settings.message };
 }
 
-function columnsOf(change: ReplicaChange) {
+function columnsOf(change: replicaRows.ReplicaChange) {
   const at = new Date(change.at);
   switch (change.kind) {
     case "started":

@@ -2,10 +2,9 @@
 // measures by itself (`utilization.ts`).
 import type { Driver, ReplicaUsage } from "#drivers/driver.ts";
 import { CachedAnswer } from "#lib/cached-answer.ts";
-import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { coresOf } from "./utilization.ts";
+import type { Foundation } from "#store/foundation.ts";
 
 /** `cpuCores`: the mean since the measurement before; null after the first one of the last minute. */
 export type ReplicaUse = ReplicaUsage & { readonly cpuCores: number | null };
@@ -21,11 +20,7 @@ const waitMs = 2_000;
 /** The longest one. */
 const meanMsMax = 60_000;
 
-export type UseOfReplicasOptions = {
-  readonly driver: Pick<Driver, "usage">;
-  readonly clock: Clock;
-  readonly log: Log;
-};
+export type UseOfReplicasOptions = Pick<Foundation, "clock" | "log"> & { readonly driver: Pick<Driver, "usage"> };
 
 /** One instance per platform. */
 export class UseOfReplicas {

@@ -55,15 +55,8 @@ function startsOf(row: StoredScaling, at: (time: Date) => number): AppState["sta
   if (releaseId === null || failures === null || failedAt === null) return undefined;
   if (retryAt === null || reason === null || isShown === null) return undefined;
   const failedAtMs = at(failedAt);
-  return {
-    releaseId,
-    failures,
-    failedAtMs,
-    retryAtMs: failedAtMs + Number(retryAt) - Number(failedAt),
-    reason,
-    isShown,
-    isRefused: false,
-  };
+  const retryAtMs = failedAtMs + Number(retryAt) - Number(failedAt);
+  return { releaseId, failures, failedAtMs, retryAtMs, reason, isShown, isRefused: false };
 }
 
 /**

@@ -1,17 +1,14 @@
 // How much each volume may hold, and how much it holds, as far as that was counted lately.
 import type { StorageFiles } from "#drivers/storage-files.ts";
-import type { Clock } from "#lib/clock.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
-import type { Db } from "#store/database.ts";
 import { readSize, readSizes } from "./volume-store.ts";
+import type { Foundation } from "#store/foundation.ts";
 
-export type VolumeSpaceOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type VolumeSpaceOptions = Pick<Foundation, "db" | "clock"> & {
   readonly files: Pick<StorageFiles, "usedBytes">;
   /** Ends replicas that write beyond the limit. */
   readonly disk: { limitStorage(projectId: ProjectId, bytes: number): void };

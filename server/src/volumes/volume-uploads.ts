@@ -8,22 +8,19 @@ import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/record.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
 import type { StorageFiles } from "#drivers/storage-files.ts";
-import type { Clock } from "#lib/clock.ts";
 import { diskFullRetrySeconds, sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Latest } from "#lib/latest.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Db } from "#store/database.ts";
 import { pathText, readFilePath } from "./volume-path.ts";
 import type { VolumeSpace } from "./volume-space.ts";
 import * as store from "./volume-store.ts";
 import { hashOfKey, recordOfVolume } from "./volumes.ts";
+import type { Foundation } from "#store/foundation.ts";
 
-export type VolumeUploadsOptions = {
-  readonly db: Db;
-  readonly clock: Clock;
+export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly files: Pick<StorageFiles, "openIncoming" | "finishIncoming" | "hasIncoming" | "place">;
   readonly space: VolumeSpace;
   readonly disk: Pick<SharedDisk, "room" | "storeRefusal">;

@@ -31,11 +31,7 @@ export type VolumeState = { readonly sizeGb: number | null; readonly usedBytes: 
 export type DownloadedFile = { readonly projectId: ProjectId; readonly filePath: string };
 
 /** A file to be sent; who has it closes it. */
-export type OpenedFile = {
-  readonly name: string;
-  readonly handle: FileHandle;
-  readonly stats: Stats;
-};
+export type OpenedFile = { readonly name: string; readonly handle: FileHandle; readonly stats: Stats };
 
 /** All but uploads. Refusals of paths are those of `StorageFiles` and `readVolumePath`. */
 export class Volumes {
@@ -147,10 +143,7 @@ export async function recordOfVolume(
     projectId,
     filePath,
     ...entry
-  }: Pick<AuditEntry, "action" | "by"> & {
-    readonly projectId: ProjectId;
-    readonly filePath: string;
-  },
+  }: Pick<AuditEntry, "action" | "by"> & { readonly projectId: ProjectId; readonly filePath: string },
 ): Promise<void> {
   await record(tx, { ...entryOf(projectId), ...entry, changes: { filePath: { new: filePath } } });
 }

@@ -4,7 +4,7 @@ import { lockProject } from "#accounts/project-store.ts";
 import { record, type By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, uuidForm, type DeliveryId, type EndpointId, type ProjectId } from "#lib/ids.ts";
-import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
+import { numberTokens, pageOf, PageTokens, type Page } from "#lib/page-token.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { tellWaiting } from "./delivery-store.ts";
@@ -38,11 +38,7 @@ export type Replayed = { readonly replayed: number; readonly hasMore: boolean };
 const attemptsShownMax = 100;
 const replayMax = 10_000;
 
-const deliveryTokens = new PageTokens<{ readonly number: number }>({
-  list: "deliveries",
-  cursor: { number: "number" },
-  next: "nextToken",
-});
+const deliveryTokens = numberTokens("deliveries");
 const endpointTokens = new PageTokens<{ readonly createdMicros: number; readonly id: EndpointId }>({
   list: "endpoints",
   cursor: { createdMicros: "number", id: "uuid" },

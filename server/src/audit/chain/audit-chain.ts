@@ -1,17 +1,6 @@
 // Signs the ends of the audit log's chains: periodically, after many entries, at stop, and for an export. Write access to the
 // database alone is not enough to rewrite what was signed.
-import {
-  chainBegin,
-  checkpointLine,
-  exportHeader,
-  signedText,
-  stubLine,
-  type ChainPosition,
-  type CheckpointLine,
-  type ExportFilter,
-  type ExportHeader,
-  type StubLine,
-} from "#audit/export/export-format.ts";
+import * as format from "#audit/export/export-format.ts";
 import { chainOf, projectOfChain } from "#audit/export/export-store.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
@@ -20,9 +9,7 @@ import type { Foundation } from "#store/foundation.ts";
 import { keyIdOf, signatureFault, signText, type ChainSigner } from "./chain-signature.ts";
 import { insertCheckpoint, listCheckpoints, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
 
-export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & {
-  readonly signer: ChainSigner;
-};
+export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & { readonly signer: ChainSigner };
 
 /** A chain with new entries is signed at least this often. */
 const checkpointEveryMs = 3_600_000;
@@ -36,7 +23,7 @@ const batchMax = 100;
 const signTriesMax = 100;
 
 /** The first lines of an export. */
-export type ExportBegin = { readonly header: ExportHeader; readonly stub: StubLine | undefined };
+export type ExportBegin = { readonly header: format.ExportHeader; readonly stub: format.StubLine | undefined };
 
 /** The signing loop; `start` and `stop` it with the platform. */
 export class AuditChain {
@@ -68,7 +55,7 @@ export class AuditChain {
    * Signs the end of a chain if it is unsigned; null: the chain without a project. Returns the signed position, which covers
    * every entry that existed at the call, or the beginning of an empty chain.
    */
-  async checkpoint(projectId: ProjectId | null): Promise<ChainPosition> {
+  async checkpoint(projectId: ProjectId | null): Promise<format.ChainPosition> {
     const { db } = this.#options;
     const chain = chainOf(projectId);
     let min: number | undefined;
@@ -76,7 +63,7 @@ export class AuditChain {
       const [end] = await listOpenEnds(db, { chain, limit: 1 });
       if (end !== undefined) await this.#sign(end);
       min ??= end?.number ?? 0;
-      const signed = (await readSigned(db, chain)) ?? chainBegin;
+      const signed = (await readSigned(db, chain)) ?? format.chainBegin;
       // Otherwise a concurrent signer that had seen less was faster; a signer that starts later has seen more.
       if (signed.number >= min) return signed;
     }
@@ -88,29 +75,30 @@ export class AuditChain {
     db: Db,
     wanted: {
       readonly projectId: ProjectId | null;
-      readonly through: ChainPosition;
-      readonly filter: ExportFilter | null;
+      readonly through: format.ChainPosition;
+      readonly filter: format.ExportFilter | null;
     },
   ): Promise<ExportBegin> {
     const { clock, signer } = this.#options;
     const { projectId: project, through, filter } = wanted;
     const kept = await readStub(db, chainOf(project));
-    const stub = kept === undefined ? undefined : stubLine({ ...kept, ...(await this.#validJws(kept, project)) });
+    const stub =
+      kept === undefined ? undefined : format.stubLine({ ...kept, ...(await this.#validJws(kept, project)) });
     const exportedAt = new Date(clock.now()).toISOString();
     // Retention may have passed the checkpoint meanwhile: then nothing is left to export.
     const isGone = stub !== undefined && stub.number > through.number;
-    const places = { after: stub ?? chainBegin, through: isGone ? stub : through };
-    const { jws: _, ...unsigned } = exportHeader({ project, exportedAt, filter, ...places, jws: "" });
-    const { jws } = await signText(signer, signedText(unsigned, project));
-    return { header: exportHeader({ ...unsigned, jws }), stub };
+    const places = { after: stub ?? format.chainBegin, through: isGone ? stub : through };
+    const { jws: _, ...unsigned } = format.exportHeader({ project, exportedAt, filter, ...places, jws: "" });
+    const { jws } = await signText(signer, format.signedText(unsigned, project));
+    return { header: format.exportHeader({ ...unsigned, jws }), stub };
   }
 
   /** Checkpoints for an export: numbers after `after` up to `through`, in order, at most `limit`. */
-  async checkpoints(db: Db, range: Parameters<typeof listCheckpoints>[1]): Promise<CheckpointLine[]> {
+  async checkpoints(db: Db, range: Parameters<typeof listCheckpoints>[1]): Promise<format.CheckpointLine[]> {
     const lines = await listCheckpoints(db, range);
     const project = projectOfChain(range.chain);
     return Promise.all(
-      lines.map(async (line) => checkpointLine({ ...line, ...(await this.#validJws(line, project)) })),
+      lines.map(async (line) => format.checkpointLine({ ...line, ...(await this.#validJws(line, project)) })),
     );
   }
 
@@ -118,12 +106,15 @@ export class AuditChain {
    * The signature of a line. A line of a key that was withdrawn since is signed again, because its public key is no longer
    * published. A signature by none of our keys stays, so that verification of the export finds it.
    */
-  async #validJws(line: CheckpointLine | StubLine, project: ProjectId | null): Promise<{ readonly jws: string }> {
+  async #validJws(
+    line: format.CheckpointLine | format.StubLine,
+    project: ProjectId | null,
+  ): Promise<{ readonly jws: string }> {
     const { signer } = this.#options;
     const { jws, ...unsigned } = line;
     const keyId = keyIdOf(jws) ?? "";
     const withdrawn = signer.verifier(keyId) === undefined ? signer.withdrawn(keyId) : undefined;
-    const text = signedText(unsigned, project);
+    const text = format.signedText(unsigned, project);
     if (withdrawn === undefined) return { jws };
     const fault = await signatureFault(jws, text, new Map([[keyId, withdrawn]]));
     return fault === null ? await signText(signer, text) : { jws };
@@ -150,8 +141,8 @@ export class AuditChain {
   async #sign(end: OpenEnd): Promise<void> {
     const { db, clock, signer } = this.#options;
     const at = new Date(clock.now());
-    const { jws: _, ...unsigned } = checkpointLine({ ...end, at: at.toISOString(), jws: "" });
-    const signature = await signText(signer, signedText(unsigned, projectOfChain(end.chain)));
+    const { jws: _, ...unsigned } = format.checkpointLine({ ...end, at: at.toISOString(), jws: "" });
+    const signature = await signText(signer, format.signedText(unsigned, projectOfChain(end.chain)));
     await insertCheckpoint(db, { ...end, at, ...signature });
   }
 }

@@ -2,17 +2,11 @@
 // export-store.ts reads links; the database itself writes them.
 import { sql } from "kysely";
 import { insertNew, readRow, readRows, type Db } from "#store/database.ts";
-import {
-  checkpointLine,
-  stubLine,
-  type ChainPosition,
-  type CheckpointLine,
-  type StubLine,
-} from "#audit/export/export-format.ts";
+import * as format from "#audit/export/export-format.ts";
 import { lastOf, type Chain } from "#audit/export/export-store.ts";
 
 /** The end of a chain without a checkpoint. `previous`: the number of the chain's last checkpoint, or 0. */
-export type OpenEnd = ChainPosition & { readonly chain: Chain; readonly previous: number };
+export type OpenEnd = format.ChainPosition & { readonly chain: Chain; readonly previous: number };
 
 export type OpenEndQuery = {
   /** Only this chain. */
@@ -51,7 +45,7 @@ export async function insertCheckpoint(db: Db, { keyId, hash, ...row }: NewCheck
 export async function listCheckpoints(
   db: Db,
   range: { readonly chain: Chain; readonly after: number; readonly through: number; readonly limit: number },
-): Promise<CheckpointLine[]> {
+): Promise<format.CheckpointLine[]> {
   const rows = await db
     .selectFrom("audit_checkpoints")
     .selectAll()
@@ -61,19 +55,19 @@ export async function listCheckpoints(
     .orderBy("number")
     .limit(range.limit)
     .execute();
-  return rows.map((row) => checkpointLine({ ...row, hash: row.hash.toString("hex"), at: row.at.toISOString() }));
+  return rows.map((row) => format.checkpointLine({ ...row, hash: row.hash.toString("hex"), at: row.at.toISOString() }));
 }
 
 /** The stub of a chain in place of its removed entries; undefined: none were removed. No locks. */
-export async function readStub(db: Db, chain: Chain): Promise<StubLine | undefined> {
+export async function readStub(db: Db, chain: Chain): Promise<format.StubLine | undefined> {
   const row = await db.selectFrom("audit_stubs").selectAll().where("chain", "=", chain).executeTakeFirst();
   if (row === undefined) return undefined;
   const [before, at] = [row.before.toISOString(), row.at.toISOString()];
-  return stubLine({ number: row.number, hash: row.hash.toString("hex"), before, at, jws: row.jws });
+  return format.stubLine({ number: row.number, hash: row.hash.toString("hex"), before, at, jws: row.jws });
 }
 
 /** The last signed position of a chain, from a checkpoint or a stub; undefined: there is none. No locks. */
-export async function readSigned(db: Db, chain: Chain): Promise<ChainPosition | undefined> {
+export async function readSigned(db: Db, chain: Chain): Promise<format.ChainPosition | undefined> {
   return (await lastOf("audit_checkpoints", chain).execute(db)).rows[0];
 }
 
@@ -91,8 +85,8 @@ export async function listChainBegins(db: Db): Promise<{ chain: Chain; at: Date 
 export async function findCut(
   db: Db,
   { chain, before, limit }: { readonly chain: Chain; readonly before: Date; readonly limit: number },
-): Promise<ChainPosition | undefined> {
-  return await readRow<ChainPosition>(db)`
+): Promise<format.ChainPosition | undefined> {
+  return await readRow<format.ChainPosition>(db)`
     with begin as materialized (
       select link.number, link.hash, entry.at
         from audit_links as link join audit_log as entry on entry.id = link.entry_id

@@ -83,10 +83,7 @@ export class AuditExport {
     readonly chain: store.Chain;
     readonly after: number;
     readonly through: number;
-  }): AsyncGenerator<{
-    readonly rows: readonly store.LinkedRow[];
-    readonly checkpoints: readonly CheckpointLine[];
-  }> {
+  }): AsyncGenerator<{ readonly rows: readonly store.LinkedRow[]; readonly checkpoints: readonly CheckpointLine[] }> {
     const { db, chain: signed } = this.#options;
     const { chain, through } = range;
     let { after } = range;
@@ -124,15 +121,8 @@ export class AuditExport {
     const { projectId, action, actorId, outcome } = wish;
     // All entries of the chain have times before its end was read; without this bound the export would chase new ones.
     const toMicros = Math.min(window.toMicros ?? Number.MAX_SAFE_INTEGER, end.atMicros);
-    const query = {
-      chain: store.chainOf(projectId),
-      projectId,
-      action,
-      actorId,
-      outcome,
-      fromMicros: window.fromMicros,
-      toMicros,
-    };
+    const { fromMicros } = window;
+    const query = { chain: store.chainOf(projectId), projectId, action, actorId, outcome, fromMicros, toMicros };
     let after: { readonly atMicros: number; readonly id: number } | null = null;
     let limit: number = batchMax.first;
     for (;;) {

@@ -4,13 +4,7 @@ import { sql, type RawBuilder } from "kysely";
 import { assert } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { readRows, type Db } from "#store/database.ts";
-import {
-  conditionsOf,
-  type AuditQuery,
-  type AuditRow,
-  type EntryCursor,
-  type AuditOutcome,
-} from "#audit/audit-store.ts";
+import * as auditStore from "#audit/audit-store.ts";
 import { timeOfMicros } from "#audit/instant.ts";
 import { chainBegin, type ChainPosition } from "./export-format.ts";
 
@@ -30,7 +24,7 @@ export function projectOfChain(chain: Chain): ProjectId | null {
 }
 
 /** An entry with its position in its chain. */
-export type LinkedRow = AuditRow & ChainPosition;
+export type LinkedRow = auditStore.AuditRow & ChainPosition;
 
 /** The last link of a chain, even if it was removed since. No locks. */
 export async function readHead(db: Db, chain: Chain): Promise<ChainPosition> {
@@ -62,13 +56,9 @@ export function lastOf(table: "audit_links" | "audit_checkpoints", chain: Chain)
 
 /** Which links to read by time; absent conditions do not filter. `after` itself is left out. */
 export type LinksByTime = Pick<
-  AuditQuery,
+  auditStore.AuditQuery,
   "projectId" | "action" | "actorId" | "outcome" | "fromMicros" | "toMicros"
-> & {
-  readonly chain: Chain;
-  readonly after: EntryCursor | null;
-  readonly limit: number;
-};
+> & { readonly chain: Chain; readonly after: auditStore.EntryCursor | null; readonly limit: number };
 
 /** Entries of a project, oldest first by time and id, each with its link; uses the same indexes as pages. No locks. */
 export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<LinkedRow[]> {
@@ -84,11 +74,11 @@ export async function readLinksByTime(db: Db, wanted: LinksByTime): Promise<Link
      order by found.at, found.id`;
 }
 
-function oldestOf(wanted: LinksByTime, outcome: AuditOutcome): RawBuilder<unknown> {
+function oldestOf(wanted: LinksByTime, outcome: auditStore.AuditOutcome): RawBuilder<unknown> {
   const { after, limit } = wanted;
   const begin = after && sql`and (at, id) > (${timeOfMicros(after.atMicros)}::timestamptz, ${after.id}::bigint)`;
   return sql`
-    (select * from audit_log where ${conditionsOf(wanted, outcome)} ${begin ?? sql``} order by at, id limit ${limit})`;
+    (select * from audit_log where ${auditStore.conditionsOf(wanted, outcome)} ${begin ?? sql``} order by at, id limit ${limit})`;
 }
 
 /** Entries with numbers after `after` up to `through`, in order, at most `limit`. No locks. */

@@ -62,11 +62,8 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   if (first === undefined) return await store.skipRemoved(db, leases.held(lease)).then(() => false);
   const through = others.at(-1)?.number ?? first.number;
   if (row.sending_through !== through && !(await store.beginBatch(db, leases.held(lease), through))) return false;
-  const message = batchMessage({
-    forwardingId: row.id,
-    project: projectOfChain(row.chain),
-    entries: [first, ...others],
-  });
+  const project = projectOfChain(row.chain);
+  const message = batchMessage({ forwardingId: row.id, project, entries: [first, ...others] });
   const headers = batchHeaders(message, { key: receiver.key, nowMs: clock.now() });
   const answer = await receiver.client.post(receiver.url, { headers, body: message.body, timeoutMs, answerBytesMax });
   // The platform itself caused this failure by stopping.

@@ -39,9 +39,5 @@ export function judgeBudget(
   const isStopped = terms.isStop && spentMicros >= terms.amountMicros;
   const wasStopped = before.isStopped && before.period === period;
   const turn = isStopped && !wasStopped ? "stop" : !isStopped && before.isStopped ? "resume" : null;
-  return {
-    state: { period, warnedPercent, isStopped },
-    warning: warnedPercent > warned ? warnedPercent : null,
-    turn,
-  };
+  return { state: { period, warnedPercent, isStopped }, warning: warnedPercent > warned ? warnedPercent : null, turn };
 }

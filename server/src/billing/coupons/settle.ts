@@ -26,11 +26,7 @@ export type UsageItem = { readonly id: string; readonly atMs: number; readonly a
 export type Drawn = { readonly applicationId: string; readonly period: string; readonly amount: Money };
 
 /** `base` = sum of `drawn` + `net`. */
-export type UsageSettlement = {
-  readonly base: Money;
-  readonly drawn: readonly Drawn[];
-  readonly net: Money;
-};
+export type UsageSettlement = { readonly base: Money; readonly drawn: readonly Drawn[]; readonly net: Money };
 
 /** Usage of one month during which the same coupons apply. */
 type Stretch = { readonly period: string; readonly atMs: number; base: Money };

@@ -37,11 +37,5 @@ export type Metered = {
 
 /** provider/region, as far as given. */
 export function poolOf({ provider, region }: Pick<PricedResources, "provider" | "region">): string {
-  return provider === null
-    ? region === null
-      ? ""
-      : `/${region}`
-    : region === null
-      ? provider
-      : `${provider}/${region}`;
+  return `${provider ?? ""}${region === null ? "" : `/${region}`}`;
 }

@@ -3,11 +3,7 @@
 import { boundsOf, periodOf } from "#billing/period.ts";
 
 /** The cost of a second, in billionths of the currency's unit: per core, per GB, and per accelerator by compute type. */
-export type Rates = {
-  readonly core: bigint;
-  readonly gb: bigint;
-  readonly compute: ReadonlyMap<string, bigint>;
-};
+export type Rates = { readonly core: bigint; readonly gb: bigint; readonly compute: ReadonlyMap<string, bigint> };
 
 /** Overrides for replicas of a provider, or of one of its regions. */
 export type PoolRates = Partial<Rates> & { readonly provider: string; readonly region: string | null };

@@ -17,10 +17,7 @@ import { repositoryAddress, checkBranch, checkFolder, isCommit } from "./git-url
 import { reportFindings } from "./git-findings.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
 
-export type GitSourceOptions = GitRemoteOptions & {
-  readonly timeoutMs: number;
-  readonly log: Log;
-};
+export type GitSourceOptions = GitRemoteOptions & { readonly timeoutMs: number; readonly log: Log };
 
 const filesMax = 200_000;
 const gitMin = [2, 31] as const;
@@ -111,19 +108,10 @@ export class GitSource implements Source {
     await mkdir(appDir);
     if (request.checkoutOf !== null) await takeCheckout(sourcesDir, request.checkoutOf, gitDir);
     await mkdir(gitDir, { recursive: true, mode: 0o700 });
-    const { projectId } = request;
+    const { projectId, isBranchGiven } = request;
     const remote = await prepareRemote({ url, gitDir, sourcesDir, projectId, findCredential });
-    return {
-      request,
-      gitDir,
-      appDir,
-      repository: canonical,
-      folder,
-      branch,
-      isBranchGiven: request.isBranchGiven,
-      remote,
-      deadlineMs: this.#options.clock.monotonicMs() + this.#options.timeoutMs,
-    };
+    const deadlineMs = this.#options.clock.monotonicMs() + this.#options.timeoutMs;
+    return { request, gitDir, appDir, repository: canonical, folder, branch, isBranchGiven, remote, deadlineMs };
   }
 
   /**
@@ -151,12 +139,8 @@ export class GitSource implements Source {
     if (pinned !== null && commit !== pinned) {
       throw new BuildFailed(`${fetch.remote.url.host} sent commit ${commit} instead of ${pinned}.`);
     }
-    return {
-      fetch,
-      commit,
-      author: commitText(author, "author"),
-      message: commitText(lines.join("\n").trim(), "message"),
-    };
+    const message = commitText(lines.join("\n").trim(), "message");
+    return { fetch, commit, author: commitText(author, "author"), message };
   }
 
   /** The branch that the repository itself names as its default, in place of a default of ours that it does not have. */

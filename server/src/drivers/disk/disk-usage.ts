@@ -23,12 +23,8 @@ export const measureTimeoutMs = 20_000;
 /** Total and free space of the file system that holds the folder. */
 export async function diskSpace(folder: string): Promise<DiskSpace> {
   const { bavail, blocks, bsize, ffree, files } = await statfs(folder);
-  return {
-    freeBytes: bavail * bsize,
-    totalBytes: blocks * bsize,
-    freeFiles: files > 0 ? ffree : null,
-    totalFiles: files,
-  };
+  const freeFiles = files > 0 ? ffree : null;
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize, freeFiles, totalFiles: files };
 }
 
 export type MeasureOptions = {

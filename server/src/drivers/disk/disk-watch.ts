@@ -3,24 +3,13 @@
 // maintains the reserve, and says which new work may start.
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "#lib/clock.ts";
 import type { ProjectId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { sizeText } from "#lib/disk-full.ts";
-import {
-  endings,
-  growthShare,
-  diskState,
-  storageLimit,
-  type DiskLimits,
-  type DiskEnding,
-  type Growing,
-  type FreeSpace,
-  type DiskState,
-} from "./disk-decide.ts";
+import * as rules from "./disk-decide.ts";
 import { defaultReserveBytes, type DiskReserve } from "./disk-reserve.ts";
 import { deletedBytes, diskSpace, measure, type DiskSpace, type DiskUsage } from "./disk-usage.ts";
+import type { DriverParts } from "#drivers/opened-driver.ts";
 
 /** A replica or build that writes to the disk. */
 export type DiskWriter = {
@@ -34,7 +23,7 @@ export type DiskWriter = {
   readonly end: (reason: string) => void;
 };
 
-export type DiskWatchOptions = {
+export type DiskWatchOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly dataDir: string;
   /** One folder per project. */
   readonly storageDir: string;
@@ -43,8 +32,6 @@ export type DiskWatchOptions = {
   readonly reserve: DiskReserve;
   /** As in `Sandbox`. */
   readonly isUserOwned: boolean;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 const lookEveryMs = 500;
@@ -79,12 +66,12 @@ export class DiskWatch {
   /** What the storage of projects with a limit of their own may hold. */
   readonly #ownStorageBytes = new Map<ProjectId, number>();
   readonly #loop: Loop;
-  #limits: DiskLimits | null = null;
-  #state: DiskState = "enough";
-  #room: FreeSpace = { bytes: 0, files: null };
+  #limits: rules.DiskLimits | null = null;
+  #state: rules.DiskState = "enough";
+  #room: rules.FreeSpace = { bytes: 0, files: null };
   #measuredAtMs = Number.NEGATIVE_INFINITY;
   #measureMs = 0;
-  #roomAtMeasure: FreeSpace = { bytes: 0, files: null };
+  #roomAtMeasure: rules.FreeSpace = { bytes: 0, files: null };
   #isNew = false;
   /** The last measurement found no writer to end. */
   #isSettled = false;
@@ -177,7 +164,7 @@ export class DiskWatch {
     this.#cancelSoon = this.#options.clock.after(lookSoonMs, () => this.#loop.nudge());
   }
 
-  #limitsOf(disk: DiskSpace): DiskLimits {
+  #limitsOf(disk: DiskSpace): rules.DiskLimits {
     const { replicaBytes, storageBytes, reserveBytes } = this.#options.limits;
     this.#limits = {
       ...{ replicaBytes, storageBytes, ownStorageBytes: this.#ownStorageBytes },
@@ -187,10 +174,10 @@ export class DiskWatch {
     return this.#limits;
   }
 
-  #look(disk: DiskSpace, limits: DiskLimits): void {
+  #look(disk: DiskSpace, limits: rules.DiskLimits): void {
     const before = this.#state;
     this.#room = { bytes: disk.freeBytes + this.#options.reserve.heldBytes(), files: disk.freeFiles };
-    this.#state = diskState(this.#room, limits);
+    this.#state = rules.diskState(this.#room, limits);
     if (this.#state === "enough") this.#blocked.clear();
     if (before === this.#state) return;
     this.#isNew = true;
@@ -200,30 +187,30 @@ export class DiskWatch {
   }
 
   /** True when free space dropped since the last measurement. */
-  #hasFallen({ reserveBytes, reserveFiles }: DiskLimits, share: number): boolean {
+  #hasFallen({ reserveBytes, reserveFiles }: rules.DiskLimits, share: number): boolean {
     const { bytes, files } = this.#room;
     const before = this.#roomAtMeasure;
     return before.bytes - bytes > reserveBytes * share || (before.files ?? 0) - (files ?? 0) > reserveFiles * share;
   }
 
-  #isMeasureDue(limits: DiskLimits): boolean {
+  #isMeasureDue(limits: rules.DiskLimits): boolean {
     if (this.#writers.size + this.#recent.size === 0) return false;
     const sinceMs = this.#options.clock.monotonicMs() - this.#measuredAtMs;
     const isLimited = limits.replicaBytes !== null || limits.storageBytes !== null || this.#ownStorageBytes.size > 0;
     const isNear = this.#room.bytes < limits.reserveBytes * nearShare;
-    const share = this.#state === "enough" ? quickShare : growthShare;
+    const share = this.#state === "enough" ? quickShare : rules.growthShare;
     if (this.#isNew || ((isLimited || isNear) && this.#hasFallen(limits, share))) return sinceMs >= this.#measureMs;
     const everyMs = isLimited || isNear ? measureEveryMs : measureSeldomMs;
     return sinceMs >= Math.max(everyMs, this.#measureMs * measureShare);
   }
 
   /** Runs concurrently with the checks of free space, since counting files is slow. */
-  async #act(limits: DiskLimits): Promise<void> {
+  async #act(limits: rules.DiskLimits): Promise<void> {
     try {
       const growing = await this.#measure();
       if (this.#closing.signal.aborted) return;
       this.#remember(growing, limits);
-      const ended = endings(growing, this.#room, limits).flatMap((ending) => this.#end(ending));
+      const ended = rules.endings(growing, this.#room, limits).flatMap((ending) => this.#end(ending));
       this.#isSettled = ended.length === 0;
     } catch (error) {
       this.#options.log.error({ err: error }, "what was written to the disk could not be measured");
@@ -233,7 +220,7 @@ export class DiskWatch {
     }
   }
 
-  async #measure(): Promise<readonly Growing[]> {
+  async #measure(): Promise<readonly rules.Growing[]> {
     const { clock, storageDir, isUserOwned } = this.#options;
     const beganAtMs = clock.monotonicMs();
     this.#isNew = false;
@@ -243,8 +230,8 @@ export class DiskWatch {
     const storages = projects.map((projectId) => join(storageDir, projectId)).filter((folder) => existsSync(folder));
     const folders = [...new Set([...storages, ...writers.flatMap((one) => one.folders)])];
     const usage = await measure(folders, { isUserOwned, signal: this.#closing.signal });
-    const growing: Growing[] = [];
-    const add = (kind: Growing["kind"], id: string, now: DiskUsage | null): void => {
+    const growing: rules.Growing[] = [];
+    const add = (kind: rules.Growing["kind"], id: string, now: DiskUsage | null): void => {
       if (now === null) this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
       growing.push({ kind, id, now, before: this.#before.get(id) ?? now ?? nothing });
     };
@@ -269,7 +256,7 @@ export class DiskWatch {
   }
 
   /** Returns the writers that it ends: none for a project whose replicas have already exited. */
-  #end({ kind, id, reason, now }: DiskEnding): readonly DiskWriter[] {
+  #end({ kind, id, reason, now }: rules.DiskEnding): readonly DiskWriter[] {
     if (kind === "storage" && this.#state !== "enough") this.#blocked.set(id as ProjectId, reason);
     // The next replica may run as long as it does not increase that.
     else if (kind === "storage" && now !== null) this.#before.set(id, now);
@@ -282,9 +269,9 @@ export class DiskWatch {
   }
 
   /** While space is short, the old values stay, so that slow writers are found too. */
-  #remember(growing: readonly Growing[], limits: DiskLimits): void {
+  #remember(growing: readonly rules.Growing[], limits: rules.DiskLimits): void {
     for (const { kind, id, now, before } of growing) {
-      const storageBytes = storageLimit(limits, id);
+      const storageBytes = rules.storageLimit(limits, id);
       if (now === null || (kind !== "storage" && !this.#writers.has(id))) continue;
       const isOver = kind === "storage" && storageBytes !== null && now.bytes > storageBytes;
       const mayRise = kind !== "build" && this.#state === "enough" && !isOver;
@@ -292,12 +279,12 @@ export class DiskWatch {
     }
   }
 
-  async #keepReserve({ freeBytes }: DiskSpace, limits: DiskLimits): Promise<void> {
+  async #keepReserve({ freeBytes }: DiskSpace, limits: rules.DiskLimits): Promise<void> {
     const { reserve, log } = this.#options;
     const { reserveBytes } = limits;
     const heldBytes = reserve.heldBytes();
     // Otherwise an app that fills the disk would take that space too.
-    const isCalm = this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, growthShare));
+    const isCalm = this.#writers.size === 0 || (this.#isSettled && !this.#hasFallen(limits, rules.growthShare));
     if (heldBytes > 0 && freeBytes < reserveBytes / 8 && isCalm) {
       reserve.release();
       log.error("the disk is full: the file that keeps room for the platform was deleted");

@@ -4,22 +4,20 @@
 import { createHash, randomInt } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { NetworkInspectInfo } from "dockerode";
-import type { Clock } from "#lib/clock.ts";
 import { limitEgress } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { labels } from "./container-spec.ts";
 import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
+import type { DriverParts } from "#drivers/opened-driver.ts";
 
-export type AppNetworksOptions = {
+export type AppNetworksOptions = Pick<DriverParts, "clock" | "instanceId"> & {
   readonly engine: Engine;
-  readonly instanceId: string;
   readonly names: KeyedNames;
   /** See `Firewall`. */
   readonly installation: string;
   readonly firewall: Firewall | null;
-  readonly clock: Clock;
 };
 
 /** The interfaces of apps' networks on the machine, for the firewall. */

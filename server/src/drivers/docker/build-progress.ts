@@ -117,7 +117,8 @@ export class BuildProgress {
     const step = this.#options.steps.get(stageName) ?? null;
     const instruction = `Step ${number}: ${text}`.slice(0, titleCharactersMax);
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
-    const image = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1] ?? null;
+    const from = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1];
+    const image = from?.slice(0, titleCharactersMax) ?? null;
     const title = step?.title ?? (own === undefined ? name.slice(0, titleCharactersMax) : instruction);
     if (step === null && fetchesAddress(name)) this.#options.onFetch?.(name);
     const [, asked] = /^\[internal\] load metadata for (\S+@\S+)/.exec(name) ?? [];
@@ -125,14 +126,7 @@ export class BuildProgress {
     if (this.#vertices.size < verticesMax) {
       const mayRun = own !== undefined && /^RUN\b/i.test(text) && isMetered(stage);
       const cancelRun = mayRun ? this.#options.clock.after(cachedWaitMs, () => this.#run()) : null;
-      this.#vertices.set(id, {
-        title,
-        stage,
-        step,
-        image: image?.slice(0, titleCharactersMax) ?? null,
-        output: "",
-        cancelRun,
-      });
+      this.#vertices.set(id, { title, stage, step, image, output: "", cancelRun });
     }
     if (name === "exporting to image") this.#options.log("code", "platform", "Exporting to image");
     if (own === undefined || this.#shown.has(title)) return;

@@ -33,10 +33,7 @@ const noRest: Rest = { bytes: Buffer.alloc(0), isCutting: false };
 export class ContainerLog {
   readonly #options: ContainerLogOptions;
   readonly #stop = new AbortController();
-  readonly #rests: Record<LogMessage["stream"], Rest> = {
-    stdout: { ...noRest },
-    stderr: { ...noRest },
-  };
+  readonly #rests: Record<LogMessage["stream"], Rest> = { stdout: { ...noRest }, stderr: { ...noRest } };
   /** Messages up to this time were delivered; the engine's form, whose order is that of the texts. */
   #position: string;
   /** Further than the position where the other stream has an unfinished line. */

@@ -98,16 +98,8 @@ export class Container {
     const state = this.#ended === null ? "running" : "exited";
     const isTimed = state === "running" && this.#startedAtMs !== null;
     const time = isTimed ? { ranMs: Math.max(0, this.#options.clock.now() - (this.#startedAtMs ?? 0)) } : {};
-    return {
-      replicaId,
-      instanceId,
-      appId,
-      releaseId,
-      state,
-      ...time,
-      address: this.#address,
-      reason: this.#ended?.reason ?? null,
-    };
+    const reason = this.#ended?.reason ?? null;
+    return { replicaId, instanceId, appId, releaseId, state, ...time, address: this.#address, reason };
   }
 
   /** Asks the engine now. Turns never overlap; any number of calls during one cause one more. */

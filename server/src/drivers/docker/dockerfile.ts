@@ -1,19 +1,7 @@
 // Writes the Dockerfile of an app from its build plan. Each step is a stage of its own, so that the output of a build names it,
 // and what changes often comes last, so that a change of the code alone leaves all else in the cache. Pure.
 import type { BuildPlan, BuildStage } from "#drivers/builder.ts";
-import {
-  accountScript,
-  aptScript,
-  buildSecrets,
-  commandScript,
-  condaScript,
-  downloadsPath,
-  environmentScript,
-  finishScript,
-  imagePaths,
-  packagesScript,
-  runtimeScript,
-} from "./image-scripts.ts";
+import * as scripts from "./image-scripts.ts";
 
 /** A step of the Dockerfile, as the build's log and its failures show it. */
 export type ImageStep = {
@@ -49,19 +37,21 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
   ];
   const packages = image.at(-1)?.name ?? "base";
   const isCortex = runtime === "cortex";
-  const copied = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${imagePaths.code}/`;
+  const copied = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${scripts.imagePaths.code}/`;
   const code: Stage[] = [
     { name: "code", kind: "code", stage: "code", title: "The app's files", lines: [copied] },
     ...commandStages("shell_commands", shellCommands, options),
   ];
-  const compiled = [`COPY ${contextPaths.runtime}/ ${imagePaths.runtime}/`, run(runtimeScript)];
+  const compiled = [`COPY ${contextPaths.runtime}/ ${scripts.imagePaths.runtime}/`, run(scripts.runtimeScript)];
   const served: Stage = { name: "runtime", kind: "runtime", stage: "code", title: "The runtime", lines: compiled };
-  const start = isCortex ? [`${imagePaths.environment}/bin/python`, `${imagePaths.runtime}/start.py`] : entrypoint;
+  const start = isCortex
+    ? [`${scripts.imagePaths.environment}/bin/python`, `${scripts.imagePaths.runtime}/start.py`]
+    : entrypoint;
   const last: Stage = {
     ...{ name: "app", kind: "code", stage: "code", title: "Compiled files" },
     lines: [
-      ...(isCortex ? [`COPY --from=runtime ${imagePaths.runtime} ${imagePaths.runtime}`] : []),
-      run(finishScript(plan, options.user)),
+      ...(isCortex ? [`COPY --from=runtime ${scripts.imagePaths.runtime} ${scripts.imagePaths.runtime}`] : []),
+      run(scripts.finishScript(plan, options.user)),
       ...["ENTRYPOINT []", `CMD ${JSON.stringify(start)}`, "HEALTHCHECK NONE", "STOPSIGNAL SIGTERM"],
       `USER ${options.user}:${options.user}`,
     ],
@@ -69,7 +59,7 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
   const texts = [
     `FROM ${plan.baseImage} AS base`,
     // The base image may have another user.
-    ...["USER root", run(accountScript(options.user)), `WORKDIR ${imagePaths.code}`],
+    ...["USER root", run(scripts.accountScript(options.user)), `WORKDIR ${scripts.imagePaths.code}`],
     ...chained([...image.slice(1), ...code], "base"),
     ...(isCortex ? chained([served], packages) : []),
     ...chained([last], code.at(-1)?.name ?? "code"),
@@ -85,11 +75,11 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
   const before = commandStages("pre_build_commands", preBuildCommands, options);
   const apt: Stage = {
     ...{ name: "apt", kind: "apt", ...dependencies, title: `apt: ${aptPackages.join(" ")}` },
-    lines: [run(aptScript(plan), listsMounts)],
+    lines: [run(scripts.aptScript(plan), listsMounts)],
   };
   const conda: Stage = {
     ...{ name: "conda", kind: "conda", ...dependencies, title: `conda: ${condaPackages.join(" ")}` },
-    lines: [run(condaScript(plan)), `ENV PATH=${imagePaths.conda}/bin:$PATH`],
+    lines: [run(scripts.condaScript(plan)), `ENV PATH=${scripts.imagePaths.conda}/bin:$PATH`],
   };
   const python = pythonStage(plan, isOfConda);
   const packages: Stage = {
@@ -111,11 +101,11 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
 }
 
 function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
-  const { environment, home } = imagePaths;
+  const { environment, home } = scripts.imagePaths;
   return {
     ...{ name: "python", kind: "python", stage: "prepare", title: `Python ${plan.pythonVersion}` },
     lines: [
-      run(environmentScript(plan, isOfConda), listsMounts),
+      run(scripts.environmentScript(plan, isOfConda), listsMounts),
       `ENV VIRTUAL_ENV=${environment} PATH=${environment}/bin:$PATH HOME=${home} USER=app LOGNAME=app LANG=C.UTF-8`,
     ],
   };
@@ -124,12 +114,12 @@ function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
 function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   const file = `/run/slipway/${contextPaths.requirements}`;
   const mounts = [
-    `type=cache,id=slipway-downloads,target=${downloadsPath},sharing=locked`,
+    `type=cache,id=slipway-downloads,target=${scripts.downloadsPath},sharing=locked`,
     `type=bind,source=${contextPaths.requirements},target=${file}`,
     // Packages among the app's files are compiled in place.
-    ...(needsCode ? [`type=bind,source=${contextPaths.code},target=${imagePaths.code},rw`] : []),
+    ...(needsCode ? [`type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`] : []),
   ];
-  return run(packagesScript(plan, file), mounts);
+  return run(scripts.packagesScript(plan, file), mounts);
 }
 
 function commandStages(list: string, lines: readonly string[], { user }: Options): Stage[] {
@@ -137,7 +127,7 @@ function commandStages(list: string, lines: readonly string[], { user }: Options
     name: `${list === "shell_commands" ? "after" : "before"}-${index + 1}`,
     ...{ kind: "command", stage: "commands", title: `$ ${line}` },
     command: { list, number: index + 1, line },
-    lines: [run(commandScript(line, user))],
+    lines: [run(scripts.commandScript(line, user))],
   }));
 }
 
@@ -152,7 +142,7 @@ function chained(stages: readonly Stage[], first: string): string[] {
   return stages.flatMap(({ name, lines }, index) => ["", `FROM ${names[index]} AS ${name}`, ...lines]);
 }
 
-const secretMounts = Object.values(buildSecrets).map((id) => `type=secret,id=${id}`);
+const secretMounts = Object.values(scripts.buildSecrets).map((id) => `type=secret,id=${id}`);
 
 /** In the form that is neither expanded nor continued on the next line, and has no sign of a here-document. */
 function run(script: string, mounts: readonly string[] = []): string {

@@ -2,16 +2,14 @@
 import { addAbortListener } from "node:events";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import type { Clock } from "#lib/clock.ts";
 import { labels } from "./container-spec.ts";
 import type { Engine } from "./engine.ts";
+import type { DriverParts } from "#drivers/opened-driver.ts";
 
 /** What happened to a container. */
 export type EngineEvent = { readonly action: string; readonly containerId: string };
 
-type Given = {
-  readonly instanceId: string;
-  readonly clock: Clock;
+type Given = Pick<DriverParts, "clock" | "instanceId"> & {
   /** Ends it. */
   readonly signal: AbortSignal;
   readonly onEvent: (event: EngineEvent) => void;

@@ -160,7 +160,7 @@ async function openFirewall(
   { appNetwork, docker }: DockerDriverConfig,
   { engine, installation }: { readonly engine: Engine; readonly installation: string },
 ): Promise<Firewall | null> {
-  const { mode, allowed, nameServers } = appNetwork;
+  const { mode, allowed } = appNetwork;
   const canSet = canFilter(engine);
   if (mode === "own" && !canSet) {
     throw new CannotStart(
@@ -173,15 +173,7 @@ async function openFirewall(
     );
   }
   if (mode === "shared" || !canSet) return null;
-  const servers = nameServers.length > 0 ? nameServers : await machineNameServers();
+  const nameServers = appNetwork.nameServers.length > 0 ? appNetwork.nameServers : await machineNameServers();
   const buildBridge = docker.areBuildsClosed ? await defaultBridge(engine) : null;
-  return {
-    installation,
-    links: bridges,
-    allowed,
-    nameServers: servers,
-    egress: new Map(),
-    buildBridge,
-    platform: null,
-  };
+  return { installation, links: bridges, allowed, nameServers, egress: new Map(), buildBridge, platform: null };
 }

@@ -2,17 +2,14 @@
 // answering is kept in mind as unusable, and used again when it is back.
 import { access, constants } from "node:fs/promises";
 import { join } from "node:path";
-import type { Clock } from "#lib/clock.ts";
 import { runCommand } from "#lib/command.ts";
-import type { Log } from "#lib/log.ts";
 import { cardArguments, readCards, type SeenCard, type SeenCards } from "./nvidia-smi.ts";
 import type { Gpu, GpuUse } from "./pool.ts";
+import type { DriverParts } from "#drivers/opened-driver.ts";
 
-export type GpuWatchParts = {
+export type GpuWatchParts = Pick<DriverParts, "clock" | "log"> & {
   /** The program is found through its PATH. */
   readonly toolEnvironment: Readonly<Record<string, string>>;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** Also how often their use is measured. */

@@ -1,17 +1,7 @@
 // Reads the file of pools (SLIPWAY_POOLS_FILE, TOML). Refuses any error with the field, the value and what is allowed: a
 // misread pool must not silently have no effect. Pure.
 import { computeTypes } from "@slipway/contract/app-choices.ts";
-import {
-  OperatorFileRefused,
-  operatorFileRefused,
-  parseFile,
-  readChoice,
-  readNumber,
-  refuseTwice,
-  refuseUnknown,
-  tableOf,
-  type Table,
-} from "#lib/operator-file.ts";
+import * as file from "#lib/operator-file.ts";
 import { anyRegion, type Pool } from "./pool.ts";
 
 /** GPUs of one type, as the file lists them. */
@@ -30,74 +20,74 @@ const gpuFields = ["compute", "count", "memory_gb"];
 
 /** The pools in `text`; `providers`: the platform's. Throws `OperatorFileRefused`. */
 export function readPoolFile(text: string, providers: readonly string[]): ListedPool[] {
-  const root = parseFile(text);
-  refuseUnknown(root, ["pools"], (key) => key);
+  const root = file.parseFile(text);
+  file.refuseUnknown(root, ["pools"], (key) => key);
   const tables = listOf("pools", root["pools"], poolsMax);
-  if (tables.length === 0) throw operatorFileRefused("pools", undefined, "a list of [[pools]]");
+  if (tables.length === 0) throw file.operatorFileRefused("pools", undefined, "a list of [[pools]]");
   const pools = tables.map((table, index) => readPool(`pools[${index}]`, table, providers));
   const names = pools.map(({ name }) => name);
-  refuseTwice(names, (index) => `pools[${index}].name`, "a name that no other pool has");
+  file.refuseTwice(names, (index) => `pools[${index}].name`, "a name that no other pool has");
   return pools;
 }
 
-function readPool(path: string, table: Table, providers: readonly string[]): ListedPool {
+function readPool(path: string, table: file.Table, providers: readonly string[]): ListedPool {
   refusePrices(path, table);
-  refuseUnknown(table, poolFields, (key) => `${path}.${key}`);
+  file.refuseUnknown(table, poolFields, (key) => `${path}.${key}`);
   const at = (field: string) => [`${path}.${field}`, table[field]] as const;
   const gpus = listOf(`${path}.gpus`, table["gpus"] ?? [], gpuTypes.length).map((one, index) =>
     readGpus(`${path}.gpus[${index}]`, one),
   );
   const types = gpus.map(({ compute }) => compute);
-  refuseTwice(types, (index) => `${path}.gpus[${index}].compute`, "a type that is listed only once");
+  file.refuseTwice(types, (index) => `${path}.gpus[${index}].compute`, "a type that is listed only once");
   const region = table["region"] === undefined ? null : readName(...at("region"));
-  if (region === anyRegion) throw operatorFileRefused(`${path}.region`, region, "left out for every region");
+  if (region === anyRegion) throw file.operatorFileRefused(`${path}.region`, region, "left out for every region");
   return {
     name: readName(...at("name")),
-    provider: table["provider"] === undefined ? null : readChoice(...at("provider"), providers),
+    provider: table["provider"] === undefined ? null : file.readChoice(...at("provider"), providers),
     region,
-    tier: table["tier"] === undefined ? "protected" : readChoice(...at("tier"), tiers),
+    tier: table["tier"] === undefined ? "protected" : file.readChoice(...at("tier"), tiers),
     takesCpu: readBoolean(...at("cpu_apps")),
-    cores: readNumber(...at("cores"), { min: 0.25, max: 100_000 }),
-    memoryGb: readNumber(...at("memory_gb"), { min: 0.05, max: 10_000_000 }),
-    overcommit: table["overcommit"] === undefined ? 1 : readNumber(...at("overcommit"), { min: 1, max: 1000 }),
+    cores: file.readNumber(...at("cores"), { min: 0.25, max: 100_000 }),
+    memoryGb: file.readNumber(...at("memory_gb"), { min: 0.05, max: 10_000_000 }),
+    overcommit: table["overcommit"] === undefined ? 1 : file.readNumber(...at("overcommit"), { min: 1, max: 1000 }),
     gpus,
   };
 }
 
-function readGpus(path: string, table: Table): ListedGpus {
+function readGpus(path: string, table: file.Table): ListedGpus {
   refusePrices(path, table);
-  refuseUnknown(table, gpuFields, (key) => `${path}.${key}`);
+  file.refuseUnknown(table, gpuFields, (key) => `${path}.${key}`);
   const { compute, count, memory_gb: memoryGb } = table;
   return {
     // The order decides which of two errors is told.
-    count: readNumber(`${path}.count`, count, { min: 1, max: 10_000, isWhole: true }),
-    compute: readChoice(`${path}.compute`, compute, gpuTypes),
-    memoryGb: memoryGb === undefined ? 0 : readNumber(`${path}.memory_gb`, memoryGb, { min: 1, max: 10_000 }),
+    count: file.readNumber(`${path}.count`, count, { min: 1, max: 10_000, isWhole: true }),
+    compute: file.readChoice(`${path}.compute`, compute, gpuTypes),
+    memoryGb: memoryGb === undefined ? 0 : file.readNumber(`${path}.memory_gb`, memoryGb, { min: 1, max: 10_000 }),
   };
 }
 
 /** Apps do not choose a pool, so it must not decide what they pay. */
-function refusePrices(path: string, table: Table): void {
+function refusePrices(path: string, table: file.Table): void {
   const key = ["price", "prices"].find((name) => Object.hasOwn(table, name));
   if (key === undefined) return;
-  throw new OperatorFileRefused(
+  throw new file.OperatorFileRefused(
     `${path}.${key} is unknown: prices are not of a pool, but of its compute types, provider and region, in the file that SLIPWAY_PRICES_FILE names (docs/guides/billing-and-coupons.md).`,
   );
 }
 
 function readName(path: string, given: unknown): string {
   if (typeof given === "string" && nameForm.test(given)) return given;
-  throw operatorFileRefused(path, given, namesAllowed);
+  throw file.operatorFileRefused(path, given, namesAllowed);
 }
 
 function readBoolean(path: string, given: unknown): boolean {
   if (given === undefined || typeof given === "boolean") return given ?? true;
-  throw operatorFileRefused(path, given, "true or false");
+  throw file.operatorFileRefused(path, given, "true or false");
 }
 
-function listOf(path: string, given: unknown, lengthMax: number): Table[] {
+function listOf(path: string, given: unknown, lengthMax: number): file.Table[] {
   if (given === undefined) return [];
-  if (!Array.isArray(given)) throw operatorFileRefused(path, given, `a list of [[${path}]]`);
-  if (given.length > lengthMax) throw operatorFileRefused(path, `${given.length} entries`, `at most ${lengthMax}`);
-  return given.map((one, index) => tableOf(`${path}[${index}]`, one));
+  if (!Array.isArray(given)) throw file.operatorFileRefused(path, given, `a list of [[${path}]]`);
+  if (given.length > lengthMax) throw file.operatorFileRefused(path, `${given.length} entries`, `at most ${lengthMax}`);
+  return given.map((one, index) => file.tableOf(`${path}[${index}]`, one));
 }

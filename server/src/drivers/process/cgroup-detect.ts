@@ -2,21 +2,13 @@
 // own (version 1), beside or below the platform's cgroup. Tests each location by creating a cgroup and entering it.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import {
-  enterable,
-  groupAt,
-  groupNames,
-  removeGroup,
-  type Cgroup,
-  type CgroupParent,
-  type Controller,
-} from "./cgroup.ts";
+import * as groups from "./cgroup.ts";
 import { readText } from "./read-text.ts";
 
 /** Where to create cgroups, and why some controllers are unavailable. */
 export type Cgroups = {
   /** At most one per controller; only the platform uses the folder. */
-  readonly places: readonly CgroupParent[];
+  readonly places: readonly groups.CgroupParent[];
   /** A part of a sentence for the operator; empty when all controllers are available. */
   readonly missing: string;
 };
@@ -32,7 +24,7 @@ type Hierarchy = {
   readonly mount: string;
   /** Folder of the cgroup that the platform runs in. */
   readonly own: string;
-  readonly controllers: readonly Controller[];
+  readonly controllers: readonly groups.Controller[];
 };
 
 const wanted = ["memory", "cpu", "pids"] as const;
@@ -41,7 +33,7 @@ const wanted = ["memory", "cpu", "pids"] as const;
 export function detectCgroups(instanceId: string, sources: CgroupSources | null = readSources()): Cgroups {
   if (sources === null) return { places: [], missing: `there are no cgroups on ${process.platform}` };
   const name = `slipway-${instanceId}`;
-  const places: CgroupParent[] = [];
+  const places: groups.CgroupParent[] = [];
   const problems: string[] = [];
   for (const hierarchy of hierarchies(sources)) {
     const controllers = hierarchy.controllers.filter((one) => !places.some(({ controller }) => controller === one));
@@ -58,19 +50,19 @@ export function detectCgroups(instanceId: string, sources: CgroupSources | null 
 /** Removes cgroups that an earlier process of the platform left, except kept names and cgroups with running processes. */
 export function removeLeftGroups({ places }: Cgroups, isKept: (name: string) => boolean): void {
   for (const place of places) {
-    for (const name of groupNames(place)) {
-      if (!isKept(name)) removeGroup(groupAt([place], name));
+    for (const name of groups.groupNames(place)) {
+      if (!isKept(name)) groups.removeGroup(groups.groupAt([place], name));
     }
   }
 }
 
 /** Removes the parent folders, unless they still contain cgroups. */
 export function releaseCgroups({ places }: Cgroups): void {
-  removeGroup(places);
+  groups.removeGroup(places);
 }
 
 /** The cgroup that a process is in, whoever has made it: its folders end with `name`. Empty when it is in no such cgroup. */
-export function groupOfProcess(pid: string, name: string): Cgroup {
+export function groupOfProcess(pid: string, name: string): groups.Cgroup {
   const sources = { mountinfo: readText("/proc/self/mountinfo"), own: readText(`/proc/${pid}/cgroup`) };
   if (!sources.own.includes(name)) return [];
   const places = hierarchies(sources).flatMap(({ version, own, controllers }) =>
@@ -112,7 +104,7 @@ function ownPath(own: string, controller: string): string {
 }
 
 /** Tries beside the platform's own cgroup first, where no process has to move; then below it; then at the top. */
-function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): readonly CgroupParent[] {
+function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): readonly groups.CgroupParent[] {
   const { version, mount } = hierarchy;
   const own = basename(hierarchy.own) === leafName(name) ? dirname(hierarchy.own) : hierarchy.own;
   const beside = version === 2 && own !== mount ? [dirname(own)] : [];
@@ -130,7 +122,7 @@ function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): re
         .filter((one) => here.includes(one))
         .map((controller) => ({ controller, version, folder }));
       if (places.length > 0) {
-        enterable(places);
+        groups.enterable(places);
         return places;
       }
       problems.push(`${parent} hands out none of these controllers`);
@@ -146,7 +138,7 @@ function firstParent(hierarchy: Hierarchy, name: string, problems: string[]): re
  * Delegates controllers to the cgroups below. The kernel refuses that for a cgroup with processes; if only the platform
  * uses it (a service with Delegate=yes, a container), its processes first move into a leaf.
  */
-function enable(folder: string, controllers: readonly Controller[], leaf: string | null): void {
+function enable(folder: string, controllers: readonly groups.Controller[], leaf: string | null): void {
   const file = join(folder, "cgroup.subtree_control");
   for (const controller of controllers) {
     if (controllersIn(file).includes(controller)) continue;

@@ -1,20 +1,6 @@
 // Builds the /etc that sandboxes copy: what programs need to find names, certificates, time zones and libraries, and nothing
 // else from the machine. Folders are mounted; the account comes from `user-account.ts`.
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import * as fs from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { hostAddress, hostName } from "#drivers/app-firewall.ts";
 import { readText } from "./read-text.ts";
@@ -41,8 +27,8 @@ const runtimeFolders = /^(python\d|java-|perl$|R$|ImageMagick-)/;
 /** Names of folders in the machine's /etc that sandboxes show. */
 export function etcFolders(etc = "/etc"): string[] {
   const isFolder = (name: string): boolean =>
-    statSync(join(etc, name), { throwIfNoEntry: false })?.isDirectory() === true;
-  const runtimes = existsSync(etc) ? readdirSync(etc).filter((name) => runtimeFolders.test(name)) : [];
+    fs.statSync(join(etc, name), { throwIfNoEntry: false })?.isDirectory() === true;
+  const runtimes = fs.existsSync(etc) ? fs.readdirSync(etc).filter((name) => runtimeFolders.test(name)) : [];
   return [...folders, ...runtimes].filter(isFolder).map((name) => join(etc, name));
 }
 
@@ -50,10 +36,15 @@ export function etcFolders(etc = "/etc"): string[] {
 export function etcState(sandbox: Namespaces): string {
   const seen = [...files, "resolv.conf", ...sandbox.etcFolders.map((folder) => folder.slice("/etc/".length))].map(
     (name) => {
-      const found = lstatSync(`/etc/${name}`, { throwIfNoEntry: false });
+      const found = fs.lstatSync(`/etc/${name}`, { throwIfNoEntry: false });
       const isLink = found?.isSymbolicLink() === true;
-      const file = isLink ? statSync(`/etc/${name}`, { throwIfNoEntry: false }) : found;
-      return [name, isLink ? readlinkSync(`/etc/${name}`) : "", file?.ino, file?.isFile() === true ? file.ctimeMs : 0];
+      const file = isLink ? fs.statSync(`/etc/${name}`, { throwIfNoEntry: false }) : found;
+      return [
+        name,
+        isLink ? fs.readlinkSync(`/etc/${name}`) : "",
+        file?.ino,
+        file?.isFile() === true ? file.ctimeMs : 0,
+      ];
     },
   );
   return JSON.stringify(seen);
@@ -62,19 +53,19 @@ export function etcState(sandbox: Namespaces): string {
 /** Creates the folder `dir`, or overwrites its files. Those of the account are missing: each run has its own. */
 export function writeEtc(dir: string, sandbox: Namespaces, { isBuild }: { readonly isBuild: boolean }): void {
   const network = ownNetwork(sandbox);
-  mkdirSync(dir, { recursive: true });
-  for (const folder of sandbox.etcFolders) mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
+  fs.mkdirSync(dir, { recursive: true });
+  for (const folder of sandbox.etcFolders) fs.mkdirSync(join(dir, folder.slice("/etc/".length)), { recursive: true });
   /** Only what is different: somebody may be copying the folder, and a copy of a file that is replaced meanwhile fails. */
   const replace: Replace = (to, write) => {
     const made = `${dir}.new`;
     write(made);
-    if (existsSync(to) && readFileSync(made).equals(readFileSync(to))) return rmSync(made);
-    chmodSync(made, 0o644);
-    renameSync(made, to);
+    if (fs.existsSync(to) && fs.readFileSync(made).equals(fs.readFileSync(to))) return fs.rmSync(made);
+    fs.chmodSync(made, 0o644);
+    fs.renameSync(made, to);
   };
   for (const name of isBuild ? [...files, ...installerFiles] : files) copy(`/etc/${name}`, join(dir, name), replace);
   const write = (name: string, lines: readonly string[]): void =>
-    replace(join(dir, name), (to) => writeFileSync(to, lines.map((line) => `${line}\n`).join("")));
+    replace(join(dir, name), (to) => fs.writeFileSync(to, lines.map((line) => `${line}\n`).join("")));
   const hostname = readText("/etc/hostname").trim();
   const hosts = network !== null ? [`${hostAddress} ${hostName}`] : [];
   write("hosts", [`127.0.0.1 localhost${hostname === "" ? "" : ` ${hostname}`}`, "::1 ip6-localhost", ...hosts]);
@@ -90,17 +81,17 @@ type Replace = (to: string, write: (path: string) => void) => void;
 
 /** Keeps links into the system's folders; copies the content of all others. Omits unreadable files. */
 function copy(from: string, to: string, replace: Replace): void {
-  const found = lstatSync(from, { throwIfNoEntry: false });
+  const found = fs.lstatSync(from, { throwIfNoEntry: false });
   if (found === undefined) return;
-  mkdirSync(dirname(to), { recursive: true });
-  const target = found.isSymbolicLink() ? resolve(dirname(from), readlinkSync(from)) : null;
+  fs.mkdirSync(dirname(to), { recursive: true });
+  const target = found.isSymbolicLink() ? resolve(dirname(from), fs.readlinkSync(from)) : null;
   try {
     if (target !== null && isBelow(target, "/usr")) {
-      if (lstatSync(to, { throwIfNoEntry: false }) === undefined) symlinkSync(target, to);
+      if (fs.lstatSync(to, { throwIfNoEntry: false }) === undefined) fs.symlinkSync(target, to);
       return;
     }
-    if ((statSync(from).mode & 0o004) === 0) return;
-    replace(to, (path) => copyFileSync(from, path));
+    if ((fs.statSync(from).mode & 0o004) === 0) return;
+    replace(to, (path) => fs.copyFileSync(from, path));
   } catch (error) {
     if (!["ENOENT", "EACCES"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }

@@ -31,15 +31,7 @@ import {
 } from "./replica-files.ts";
 import { loopback } from "./replica-listens.ts";
 import { runToEnd } from "#drivers/run-to-end.ts";
-import {
-  ownNetwork,
-  runScript,
-  sandboxFailedCode,
-  variableRefusal,
-  wordsRefusal,
-  type Sandbox,
-  type SandboxedRun,
-} from "./sandbox.ts";
+import * as sandboxes from "./sandbox.ts";
 import { canOverlay, codeAlias, type SandboxView } from "./sandbox-view.ts";
 import type { Shell, ShellPool } from "./shell-pool.ts";
 import { isBelow } from "./system-mounts.ts";
@@ -55,7 +47,7 @@ export type LaunchContext = {
   readonly socketsDir: string;
   /** The Python files of the cortex runtime. */
   readonly runtimeDir: string;
-  readonly sandbox: Sandbox;
+  readonly sandbox: sandboxes.Sandbox;
   readonly ports: PortPool;
   readonly shells: ShellPool;
   readonly cgroups: { readonly places: readonly CgroupParent[] };
@@ -132,7 +124,7 @@ function checkedArtifact(spec: ReplicaSpec): ProcessArtifact {
 
 function refuseVariables(spec: ReplicaSpec): void {
   for (const name of Object.keys(spec.environment)) {
-    const refusal = variableRefusal(name);
+    const refusal = sandboxes.variableRefusal(name);
     if (refusal !== null) throw new StartRefused(`The variable ${JSON.stringify(name)} cannot be set: ${refusal}.`);
   }
 }
@@ -151,7 +143,7 @@ type AddressChoice = {
 const anyPort = 8000;
 
 function hasOwnNetwork({ sandbox }: LaunchContext): boolean {
-  return ownNetwork(sandbox) !== null;
+  return sandboxes.ownNetwork(sandbox) !== null;
 }
 
 /** A cortex app listens on a private socket; a web server on its port, in its own network if available. */
@@ -208,7 +200,7 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
 }
 
 /** The user that the apps of a project run as; null: the platform's own user. */
-export function ownerOf(projectId: ProjectId, sandbox: Sandbox): number | null {
+export function ownerOf(projectId: ProjectId, sandbox: sandboxes.Sandbox): number | null {
   return sandbox.kind === "namespaces" && !sandbox.isUserOwned ? projectUser(projectId) : null;
 }
 
@@ -221,7 +213,7 @@ function programOf(
   spec: ReplicaSpec,
   artifact: ProcessArtifact,
   { paths, context, choice }: Place & { readonly choice: AddressChoice },
-): SandboxedRun {
+): sandboxes.SandboxedRun {
   const isSandboxed = context.sandbox.kind === "namespaces";
   const view = viewOf(spec, artifact, { paths, context });
   const { venvDir, python } = isSandboxed ? seenIn(view, artifact) : artifact;
@@ -241,7 +233,7 @@ function programOf(
     socket: isSandboxed && choice.socket !== null ? `${listenPath}/${listenName}` : choice.socket,
   });
   const command = program as [string, ...string[]];
-  const refusal = wordsRefusal({ command, environment });
+  const refusal = sandboxes.wordsRefusal({ command, environment });
   if (refusal !== null) throw new StartRefused(`The replica could not be started: ${refusal}.`);
   const cwd = isSandboxed ? codeAlias : paths.code;
   return { command, cwd, environment, view, home: homePath, user: projectUser(spec.projectId) };
@@ -251,16 +243,16 @@ type Chosen = { readonly choice: AddressChoice; readonly cgroup: Cgroup; readonl
 
 /** What the replica's shell executes. */
 function scriptOf(
-  run: SandboxedRun,
+  run: sandboxes.SandboxedRun,
   { paths, context, choice, cgroup, shell, egressCidrs }: Place & Chosen & Pick<ReplicaSpec, "egressCidrs">,
 ): string {
   const isServer = choice.port !== null;
-  const redirect = shell.place !== null && isServer ? redirectToLoopback(shell.place, sandboxFailedCode) : "";
-  const network = ownNetwork(context.sandbox);
+  const redirect = shell.place !== null && isServer ? redirectToLoopback(shell.place, sandboxes.sandboxFailedCode) : "";
+  const network = sandboxes.ownNetwork(context.sandbox);
   const isLimited = network !== null && egressCidrs !== null;
-  const limits = isLimited ? limitEgressInside(network, egressCidrs, sandboxFailedCode) : "";
-  return runScript(context.sandbox, run, {
-    before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxFailedCode}\n${claim}\n${enterLines(cgroup)}${redirect}${limits}`,
+  const limits = isLimited ? limitEgressInside(network, egressCidrs, sandboxes.sandboxFailedCode) : "";
+  return sandboxes.runScript(context.sandbox, run, {
+    before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxes.sandboxFailedCode}\n${claim}\n${enterLines(cgroup)}${redirect}${limits}`,
     ready: "echo running >&4",
     words: niceWords(cgroup),
     redirections: `<&9 9<&- 2>&5 ${choice.isCortex ? "" : "3>&- "}4>&- 5>&- 6>&- 7>&- 8>&-`,
@@ -317,10 +309,10 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
  * the app's output. It opens the files that the platform reads a second time, so that no process can take a lease on one
  * (fcntl(2)), which would block the platform for 45 seconds.
  */
-const claim = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxFailedCode}
+const claim = `exec >>stdout 2>>stderr 3>>ready 4>>state 6>>stdout 7>>stderr 8>>ready 9</dev/null || exit ${sandboxes.sandboxFailedCode}
 { read -r stat </proc/self/stat; } 2>/dev/null || stat=$$
 set -C
-{ echo "$stat" >pid; } 2>/dev/null || exit ${sandboxFailedCode}
+{ echo "$stat" >pid; } 2>/dev/null || exit ${sandboxes.sandboxFailedCode}
 set +C
 exec 5>&2 2>&4
 trap : TERM`;

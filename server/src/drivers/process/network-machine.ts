@@ -4,16 +4,7 @@ import { readFileSync } from "node:fs";
 import { readFile, readdir, writeFile } from "node:fs/promises";
 import { installationOf } from "#drivers/app-firewall.ts";
 import { isInstalled, machineNameServers, removeFirewall, runMachineTool } from "#drivers/app-firewall-machine.ts";
-import {
-  cables,
-  chooseAddress,
-  linkPrefix,
-  networkSetup,
-  redirectToLoopback,
-  type Network,
-  type NetworkAddress,
-  type OwnNetwork,
-} from "./network.ts";
+import * as networks from "./network.ts";
 import { sandboxFailedCode } from "./sandbox.ts";
 
 export type NetworkWish = {
@@ -31,13 +22,13 @@ const forwardingFile = "/proc/sys/net/ipv4/ip_forward";
 /** `attempt` runs a program in such a network and returns the problem, or null. The caller is root. */
 export async function detectNetwork(
   wish: NetworkWish,
-  attempt: (network: OwnNetwork) => Promise<string | null>,
-): Promise<Network> {
+  attempt: (network: networks.OwnNetwork) => Promise<string | null>,
+): Promise<networks.Network> {
   if (wish.mode === "shared") return { kind: "shared", reason: "SLIPWAY_APP_NETWORK is shared" };
-  const network: OwnNetwork = {
+  const network: networks.OwnNetwork = {
     kind: "own",
     installation: installationOf(wish.folder),
-    links: cables,
+    links: networks.cables,
     allowed: wish.allowed,
     egress: new Map(),
     buildBridge: null,
@@ -55,25 +46,21 @@ export async function detectNetwork(
   return failure === null ? network : { kind: "shared", reason: failure };
 }
 
-const packages: Readonly<Record<string, string>> = {
-  ip: "iproute2",
-  nft: "nftables",
-  nsenter: "util-linux",
-};
+const packages: Readonly<Record<string, string>> = { ip: "iproute2", nft: "nftables", nsenter: "util-linux" };
 
 /** A network for one run, and the shell lines that connect it. */
-export type ConnectedNetwork = { readonly place: NetworkAddress; readonly setup: string };
+export type ConnectedNetwork = { readonly place: networks.NetworkAddress; readonly setup: string };
 
 /** `hasServer`: a web server of the run listens on any of its addresses. Throws when no address is free. */
-export function connectNetwork(network: OwnNetwork, hasServer: boolean): ConnectedNetwork {
-  const place = chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
+export function connectNetwork(network: networks.OwnNetwork, hasServer: boolean): ConnectedNetwork {
+  const place = networks.chooseAddress(network, readFileSync("/proc/net/route", "utf8"));
   if (place === null) throw new Error("no address is free for another network on this machine");
-  const setup = networkSetup(network, place, { platform: process.pid, exitCode: sandboxFailedCode });
-  return { place, setup: hasServer ? setup + redirectToLoopback(place, sandboxFailedCode) : setup };
+  const setup = networks.networkSetup(network, place, { platform: process.pid, exitCode: sandboxFailedCode });
+  return { place, setup: hasServer ? setup + networks.redirectToLoopback(place, sandboxFailedCode) : setup };
 }
 
-async function hasCables({ installation }: OwnNetwork): Promise<boolean> {
-  return (await readdir("/sys/class/net")).some((name) => name.startsWith(linkPrefix + installation));
+async function hasCables({ installation }: networks.OwnNetwork): Promise<boolean> {
+  return (await readdir("/sys/class/net")).some((name) => name.startsWith(networks.linkPrefix + installation));
 }
 
 /** Otherwise the kernel forwards nothing from apps to the internet. */
@@ -94,10 +81,11 @@ async function passFirewall(): Promise<string | null> {
   const lines: string[] = [];
   if ((await runMachineTool(["nft", "list", "chain", ...chain], { lines })) !== null) return null;
   const text = lines.join("\n");
-  if (!text.includes("policy drop") || text.includes(`"${linkPrefix}*"`)) return null;
+  if (!text.includes("policy drop") || text.includes(`"${networks.linkPrefix}*"`)) return null;
   const insert = ["nft", "insert", "rule", ...chain] as const;
-  const back = ["oifname", `"${linkPrefix}*"`, "ct", "state", "established,related", "accept"] as const;
+  const back = ["oifname", `"${networks.linkPrefix}*"`, "ct", "state", "established,related", "accept"] as const;
   return (
-    (await runMachineTool([...insert, "iifname", `"${linkPrefix}*"`, "accept"])) ?? runMachineTool([...insert, ...back])
+    (await runMachineTool([...insert, "iifname", `"${networks.linkPrefix}*"`, "accept"])) ??
+    runMachineTool([...insert, ...back])
   );
 }

@@ -11,26 +11,13 @@ import { exitSummary, type ExitFacts } from "#drivers/exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
 import { bootId, firstChild, isAlive, memoryKills, ranMs, signal } from "./process-table.ts";
 import { writeIfFits } from "#drivers/json-file.ts";
-import {
-  readEnded,
-  removeFolder,
-  removeReplica,
-  writtenFolders,
-  readPid,
-  readReport,
-  readExitTime,
-  readState,
-  type EndedRecord,
-  type ProcessIdentity,
-  type ReplicaPaths,
-  type ReplicaRecord,
-} from "./replica-files.ts";
+import * as files from "./replica-files.ts";
 import { addressOf, markerOf, socketError } from "./replica-listens.ts";
 import { ReplicaLog } from "./replica-log.ts";
 
 export type ReplicaProcessOptions = {
-  readonly paths: ReplicaPaths;
-  readonly record: ReplicaRecord;
+  readonly paths: files.ReplicaPaths;
+  readonly record: files.ReplicaRecord;
   readonly sink: ReplicaSink;
   readonly clock: Clock;
   /** Set only for this process's own children. */
@@ -67,14 +54,14 @@ export class ReplicaProcess {
   #cancelNudge: (() => void) | undefined;
   #lastNudgeMs = Number.NEGATIVE_INFINITY;
   #isChildGone = false;
-  #identity: ProcessIdentity | null = null;
+  #identity: files.ProcessIdentity | null = null;
   #isRunning = false;
   #address: Address | null = null;
   /** No further report of the runtime follows. */
   #isReported = false;
   #startError: string | null = null;
   #failure: string | null = null;
-  #ended: EndedRecord | null;
+  #ended: files.EndedRecord | null;
   #asked: "not" | "stopped" | "killed" = "not";
   /** Why the platform killed it when no caller asked for that. */
   #endReason: string | null = null;
@@ -88,7 +75,7 @@ export class ReplicaProcess {
 
   constructor(options: ReplicaProcessOptions) {
     this.#options = options;
-    this.#ended = readEnded(options.paths);
+    this.#ended = files.readEnded(options.paths);
     this.#established.promise.catch(() => undefined);
     const { child } = options;
     this.#isChildGone = child !== null && (child.exitCode !== null || child.signalCode !== null);
@@ -98,7 +85,7 @@ export class ReplicaProcess {
     });
   }
 
-  get record(): ReplicaRecord {
+  get record(): files.ReplicaRecord {
     return this.#options.record;
   }
 
@@ -217,7 +204,7 @@ export class ReplicaProcess {
   async remove(): Promise<void> {
     const { paths, record } = this.#options;
     removeGroup(record.cgroup ?? []);
-    await removeReplica(paths);
+    await files.removeReplica(paths);
   }
 
   /** Stops checking; the replica keeps running. */
@@ -253,7 +240,7 @@ export class ReplicaProcess {
   /** Reads the reports of the shell and the runtime. */
   #takeIn(tell: (event: ReplicaEvent) => void): void {
     const { paths, record, clock } = this.#options;
-    if (!this.#isRunning && readState(paths).isRunning) {
+    if (!this.#isRunning && files.readState(paths).isRunning) {
       this.#isRunning = true;
       this.#established.resolve();
     }
@@ -270,7 +257,7 @@ export class ReplicaProcess {
   #readReport(): number | undefined {
     const { paths, record } = this.#options;
     if (this.#isReported || record.runtime !== "cortex") return undefined;
-    const report = readReport(paths);
+    const report = files.readReport(paths);
     this.#startError = report.error ?? (report.port === undefined ? null : socketError(paths, record));
     this.#isReported = report.isLast || this.#startError !== null;
     return report.port;
@@ -278,13 +265,13 @@ export class ReplicaProcess {
 
   /** True when none of its processes runs any more, except what an unsandboxed app left behind. */
   #isProcessGone(): boolean {
-    this.#identity ??= readPid(this.#options.paths);
+    this.#identity ??= files.readPid(this.#options.paths);
     if (this.#options.child !== null) return this.#isChildGone && !this.#doesShellOutliveChild();
     if (this.#options.record.bootId !== bootId) return true;
     if (this.#identity === null || !isAlive(this.#identity)) return true;
     this.#wasAlive = true;
     // There is no event for the exit of a process that is not our child.
-    if (this.#isKilled || readState(this.#options.paths).exitCode !== null) this.#lookSoon();
+    if (this.#isKilled || files.readState(this.#options.paths).exitCode !== null) this.#lookSoon();
     return false;
   }
 
@@ -302,7 +289,7 @@ export class ReplicaProcess {
   /** The shell is the first process of its namespace: when it dies, the kernel kills everything in there. */
   #killNow(): void {
     this.#isKilled = true;
-    this.#identity ??= readPid(this.#options.paths);
+    this.#identity ??= files.readPid(this.#options.paths);
     const { child } = this.#options;
     if (this.#identity !== null && isAlive(this.#identity)) {
       signal(this.#identity.pid, "SIGKILL");
@@ -348,7 +335,7 @@ export class ReplicaProcess {
 
   /** It exited before the app started. */
   #fail(): void {
-    const { complaints } = readState(this.#options.paths);
+    const { complaints } = files.readState(this.#options.paths);
     this.#failure = this.#asked === "not" ? complaints || "its first process ended" : "it was stopped meanwhile";
     this.#established.reject(new Error(this.#failure));
   }
@@ -356,7 +343,7 @@ export class ReplicaProcess {
   /** Null when it exited unobserved and without a report of its shell, for example with the machine. */
   #exitedAt(): number | null {
     const { paths, child, clock } = this.#options;
-    const said = readExitTime(paths);
+    const said = files.readExitTime(paths);
     if (said !== null) return Math.min(said, clock.now());
     return child !== null || this.#wasAlive ? clock.now() : null;
   }
@@ -367,9 +354,9 @@ export class ReplicaProcess {
     this.#cancelSoon?.();
     this.#watcher?.close();
     // Its own files may use the disk space that the rest needs.
-    if (this.#endReason !== null) for (const dir of writtenFolders(paths)) await removeFolder(dir);
+    if (this.#endReason !== null) for (const dir of files.writtenFolders(paths)) await files.removeFolder(dir);
     const summary = exitSummary({
-      exitCode: readState(paths).exitCode,
+      exitCode: files.readState(paths).exitCode,
       startError: this.#startError,
       lastErrorLine: await log.lastErrorLine(),
       asked: this.#asked,

@@ -6,17 +6,7 @@ import { toolsEnvironment } from "#drivers/short-command.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { accountFiles } from "./user-account.ts";
 import type { Network, OwnNetwork } from "./network.ts";
-import {
-  baseTable,
-  etcOf,
-  rootOf,
-  stagingOptions,
-  viewPath,
-  viewTable,
-  type SandboxBase,
-  type SandboxContext,
-  type SandboxView,
-} from "./sandbox-view.ts";
+import * as views from "./sandbox-view.ts";
 
 /** The sandbox support of this machine; made by `detectSandbox`. */
 export type Sandbox =
@@ -24,7 +14,7 @@ export type Sandbox =
   /** Programs run unchanged, as the platform's own user. `reason` says why. */
   | { readonly kind: "none"; readonly reason: string };
 
-export type Namespaces = SandboxContext & {
+export type Namespaces = views.SandboxContext & {
   readonly kind: "namespaces";
   readonly hasOverlays: boolean;
   readonly network: Network;
@@ -36,7 +26,7 @@ export type SandboxedRun = {
   readonly cwd: string;
   /** The program's whole environment. It does not affect the tools that set up the sandbox (think of LD_PRELOAD). */
   readonly environment: Readonly<Record<string, string>>;
-  readonly view: Omit<SandboxView, "account">;
+  readonly view: Omit<views.SandboxView, "account">;
   /** The program's home, as it sees it. */
   readonly home: string;
   /** The program's user id when the platform is root (`projectUser`); otherwise without effect. */
@@ -127,13 +117,13 @@ export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCo
 }
 
 /** Lines for a `sandboxShell`, before anything else. */
-export function baseScript(sandbox: Sandbox, base: SandboxBase, network: string | null): string {
+export function baseScript(sandbox: Sandbox, base: views.SandboxBase, network: string | null): string {
   if (sandbox.kind === "none") return limits;
   const root = shellQuoted(base.stagingDir);
-  const [from, to] = [shellQuoted(base.etcDir), shellQuoted(etcOf(base))];
+  const [from, to] = [shellQuoted(base.etcDir), shellQuoted(views.etcOf(base))];
   // A file that is replaced meanwhile, because the machine's /etc has changed, makes the copy fail.
   const etc = `{ cp -a ${from} ${to} 2>/dev/null || cp -a ${from}/. ${to}; }`;
-  const mount = `mount -t tmpfs -o ${stagingOptions} tmpfs ${root} && ${etc} && ${mountAll(base, baseTable(base, sandbox))}`;
+  const mount = `mount -t tmpfs -o ${views.stagingOptions} tmpfs ${root} && ${etc} && ${mountAll(base, views.baseTable(base, sandbox))}`;
   return `${network ?? ""}umask 022\n${processLimit}${limits}{ ${mount}; } || exit ${sandboxFailedCode}\n`;
 }
 
@@ -156,11 +146,11 @@ function startScript(sandbox: Sandbox, run: SandboxedRun, around: Omit<Around, "
   if (sandbox.kind === "none") return start("");
   const view = { ...run.view, account: { user: sandbox.isUserOwned ? 0 : run.user, home: run.home } };
   const account = Object.entries(accountFiles(view.account)).map(
-    ([name, text]) => `printf %s ${shellQuoted(text)} >${shellQuoted(`${etcOf(view)}/${name}`)} && `,
+    ([name, text]) => `printf %s ${shellQuoted(text)} >${shellQuoted(`${views.etcOf(view)}/${name}`)} && `,
   );
-  const mount = `${account.join("")}${mountAll(view, viewTable(view, sandbox))}`;
+  const mount = `${account.join("")}${mountAll(view, views.viewTable(view, sandbox))}`;
   const user = sandbox.isUserOwned ? "" : ` --reuid=${run.user} --regid=${run.user} --clear-groups`;
-  const drop = `chroot ${viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${user} `;
+  const drop = `chroot ${views.viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${user} `;
   return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(drop)}`;
 }
 
@@ -199,7 +189,7 @@ function namespaceOptions(isUserOwned: boolean, hasNetwork: boolean): string[] {
 }
 
 /** `mount` reads tables only from files. */
-function mountAll({ stagingDir }: SandboxBase, table: string): string {
+function mountAll({ stagingDir }: views.SandboxBase, table: string): string {
   const file = shellQuoted(`${stagingDir}/table`);
   return `printf %s ${shellQuoted(table)} >${file} && mount -a -T ${file}`;
 }
@@ -208,8 +198,8 @@ function mountAll({ stagingDir }: SandboxBase, table: string): string {
  * The machine's own root leaves the namespace. `chroot` still hides the rest: the kernel also refuses namespaces to processes
  * in one, which pivoting alone would allow.
  */
-function leaveMachine(view: SandboxBase): string {
-  return `cd ${shellQuoted(rootOf(view))} && pivot_root . . && umount -c -l .`;
+function leaveMachine(view: views.SandboxBase): string {
+  return `cd ${shellQuoted(views.rootOf(view))} && pivot_root . . && umount -c -l .`;
 }
 
 /** No core dumps; a bounded number of open files, as many as allowed. */

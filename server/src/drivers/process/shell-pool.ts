@@ -5,14 +5,13 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import { StartRefused } from "#drivers/driver.ts";
-import type { Clock } from "#lib/clock.ts";
-import type { Log } from "#lib/log.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { etcState, writeEtc } from "./etc-folder.ts";
 import { connectNetwork } from "./network-machine.ts";
 import { isRouted, type NetworkAddress } from "./network.ts";
 import { baseScript, ownNetwork, sandboxShell, type Sandbox } from "./sandbox.ts";
 import type { SandboxBase } from "./sandbox-view.ts";
+import type { DriverParts } from "#drivers/opened-driver.ts";
 
 /** A shell that waits for the script of one replica (see `runScript`). */
 export type Shell = {
@@ -21,11 +20,9 @@ export type Shell = {
   readonly place: NetworkAddress | null;
 };
 
-export type ShellPoolOptions = {
+export type ShellPoolOptions = Pick<DriverParts, "clock" | "log"> & {
   readonly sandbox: Sandbox;
   readonly base: SandboxBase;
-  readonly clock: Clock;
-  readonly log: Log;
 };
 
 /** As many are prepared as were taken last, within these bounds; a burst of more starts makes the rest itself. */
