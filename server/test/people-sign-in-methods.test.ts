@@ -147,6 +147,41 @@ test("an account is connected with the password only, in the browser that began,
   assert.deepEqual(entries, [refusal, refusal]);
 });
 
+test("two visits at once connect one account, which is the one that is listed", async (t) => {
+  const fixture = await startFixture(t);
+  const hers = await adasBrowser(fixture);
+  const late = await adasBrowser(fixture);
+  const { url } = (await late.change("connect")).body;
+  assert.equal(await hers.connect(adaElsewhere), "/dashboard/account");
+  fixture.oidc.account = { sub: "mallory", email: "mallory@example.test", emailVerified: true };
+  const { location } = await late.browser.follow(url, "/dashboard");
+  assert.equal(location, "/dashboard/account#sign-in-problem=expired");
+  const rows = fixture.api.db.selectFrom("person_accounts").select("email").where("provider_id", "=", "oidc");
+  assert.deepEqual(await rows.execute(), [{ email: "ada@home.test" }]);
+  const entries = (await connections(fixture)).map(({ outcome }) => outcome);
+  assert.deepEqual(entries, ["success", "failure"]);
+});
+
+test("connecting an account neither prolongs the session nor sets a cookie for it", async (t) => {
+  const fixture = await startFixture(t);
+  const { accessToken } = await fixture.signIn();
+  const soon = new Date(Date.now() + 2 * 86_400_000);
+  await fixture.api.db.updateTable("person_sessions").set({ expires_at: soon }).execute();
+  const response = await fetch(`${fixture.api.baseUrl}/v2/auth/sign-in-methods/connect`, {
+    method: "POST",
+    headers: {
+      ...{ "content-type": "application/json", "sec-fetch-site": "same-origin" },
+      authorization: `Bearer ${accessToken}`,
+    },
+    body: JSON.stringify({ provider: "oidc", password: adasPassword }),
+  });
+  assert.equal(response.status, 200);
+  const names = response.headers.getSetCookie().map((line) => line.split("=")[0]);
+  assert.deepEqual(names, ["slipway.state"]);
+  const sessions = await fixture.api.db.selectFrom("person_sessions").select("expires_at").execute();
+  assert.deepEqual(new Set(sessions.map(({ expires_at }) => expires_at.getTime())), new Set([soon.getTime()]));
+});
+
 test("the last way to sign in is not disconnected", async (t) => {
   const fixture = await startFixture(t);
   const hers = await adasBrowser(fixture);

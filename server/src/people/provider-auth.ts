@@ -56,6 +56,8 @@ export function openProviderAuth(options: ProviderAuthOptions) {
       cookies: { state: { attributes: { path: basePath, sameSite: "lax", httpOnly: true } } },
     },
     ...providerTables,
+    // How long a session lasts, and what cookie it has, is ours to say.
+    session: { ...providerTables.session, disableSessionRefresh: true },
     user: {
       ...providerTables.user,
       async validateUserInfo({ user, source: { action } }) {
@@ -68,9 +70,11 @@ export function openProviderAuth(options: ProviderAuthOptions) {
       account: {
         create: {
           async before(account) {
-            const { email = null, by } = (await getOAuthState<Visit>()) ?? {};
-            const changes = { [account.providerId]: { old: "none", new: email } };
-            if (by !== undefined) await gate.recordConnection(account.userId, { changes, by });
+            const { email = null, by, sessionId = "" } = (await getOAuthState<Visit>()) ?? {};
+            const providerId = account.providerId as ProviderId;
+            const changes = { [providerId]: { old: "none", new: email } };
+            const given = by && { changes, by, sessionId, providerId };
+            if (given !== undefined && !(await gate.isConnecting(account.userId, given))) return false;
             return { data: { ...account, ...noTokens, email } };
           },
         },
@@ -88,7 +92,7 @@ export function openProviderAuth(options: ProviderAuthOptions) {
 }
 
 /** What is kept of a visit: who connects an account by it, and the account's address once the provider has named it. */
-type Visit = { readonly by?: By; email?: string | null | undefined };
+type Visit = { readonly by?: By; readonly sessionId?: string; email?: string | null | undefined };
 
 /** Under which names our tables have what it reads and writes. */
 export const providerTables = {

@@ -3,13 +3,13 @@
 // belongs to whoever shows the address, and nobody waits in it.
 import type { PersonRow } from "#accounts/account-store.ts";
 import { platformActor, type By } from "#audit/record.ts";
-import { must } from "#lib/assert.ts";
 import type { Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { notify } from "#store/notify.ts";
 import type { Mailer } from "./mailer.ts";
 import type { PeopleSettings } from "./people-settings.ts";
-import { confirmAddress, deleteAccounts, deleteSessions, isInvited, lockPerson, personById } from "./people-store.ts";
+import { accountsOf, confirmAddress, deleteAccounts, deleteSessions } from "./people-store.ts";
+import { isInvited, lockPerson, sessionById } from "./people-store.ts";
 import { recordOfPerson, type PersonEvent } from "./person-record.ts";
 import { deleteUnconfirmed } from "./two-factor-store.ts";
 import { deleteVerificationsOf } from "./verification-store.ts";
@@ -45,12 +45,28 @@ export class ProviderGate {
     return action === "link-account" ? this.#link(String(user.id)) : this.#make(String(user.email));
   }
 
-  /** Records that somebody connects an account, just before that is stored. */
-  async recordConnection(personId: string, event: Pick<PersonEvent, "changes" | "by">): Promise<void> {
-    const about = must(await personById(this.#options.db, personId), "whoever connects an account is there");
-    await recordOfPerson(this.#options.db, { action: "person.provider_connect", about, ...event });
+  /**
+   * Records that somebody connects an account, just before that is stored. False: it is not to be, since the session that began
+   * it has ended meanwhile, or since another visit has connected one of the provider.
+   */
+  async isConnecting(
+    personId: string,
+    given: Pick<PersonEvent, "changes" | "by"> & { readonly sessionId: string; readonly providerId: "oidc" | "github" },
+  ): Promise<boolean> {
+    const { sessionId, providerId, ...event } = given;
+    const about = await this.#options.db.transaction().execute(async (tx) => {
+      const person = await lockPerson(tx, personId);
+      if (person === undefined || (await sessionById(tx, sessionId)) === undefined) return undefined;
+      const prefix = `${this.#settings[providerId]?.url} `;
+      const accounts = await accountsOf(tx, personId);
+      if (accounts.some((one) => one.provider_id === providerId && one.account_id.startsWith(prefix))) return undefined;
+      await recordOfPerson(tx, { action: "person.provider_connect", about: person, ...event });
+      return person;
+    });
+    if (about === undefined) return false;
     const text = `An account with a provider was connected to your account for Slipway, as a way to sign in.\n\nIf this was not you, disconnect it on the page Account and set a new password, and tell the owners of your projects.\n`;
     this.#options.mailer?.post({ to: about.email, subject: "A new way to sign in to your account for Slipway", text });
+    return true;
   }
 
   async #make(email: string): Promise<{ error: GateRefusal } | undefined> {

@@ -112,7 +112,7 @@ export class ProviderSignIn {
     const auth = await this.#open(id);
     const callbackURL = `${accountPage}?person=${person.id}`;
     const urls = { callbackURL, errorCallbackURL: callbackURL, disableRedirect: true };
-    const body = { provider: id, ...urls, additionalData: { by: byPerson(person, by) } };
+    const body = { provider: id, ...urls, additionalData: { by: byPerson(person, by), sessionId: session.id } };
     const headers = new Headers({ authorization: `Bearer ${session.token}` });
     return this.#visit(id, auth.api.linkSocialAccount({ body, headers, asResponse: true }));
   }
