@@ -80,7 +80,11 @@ const branchQuery = { gitRepo } as const satisfies Record<string, Field>;
 
 const settingsQuery = {
   gitRepo,
-  gitBranch: { ...appFields.gitBranch, default: null, defaultAbout: "the default branch of the repository" },
+  gitBranch: {
+    ...appFields.gitBranch,
+    default: null,
+    defaultAbout: "main, or the default branch where there is no main",
+  },
   gitPath: appFields.gitPath,
 } as const satisfies Record<string, Field>;
 

@@ -217,7 +217,7 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     assert.equal((await api.call("POST", `/v2/projects/${api.projectId}/apps/git`, { body: made })).status, 201);
     const page = await open(`${project}/new`);
     await useToken(page, api.token);
-    await page.shows("To choose from those of a git host, set a token for it under Credentials.");
+    await page.shows("set a token for the host under Credentials.");
     const offered = (field: string): Promise<string[]> =>
       page.evaluate(`[...document.getElementById("setting-${field}").list.options].map(({ value }) => value)`);
     assert.deepEqual(await offered("gitRepo"), ["acme/examples"]);

@@ -56,7 +56,9 @@ describe("the API reference in a browser", { skip: withoutBrowser }, () => {
       const page = await open("/docs#createGitApp", { width: 390, isDark });
       await page.shows("With curl");
       await page.click("Try it");
-      const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+      const overhang = await page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+      );
       assert.ok(overhang <= 0, `${overhang} px too wide`);
     }
   });

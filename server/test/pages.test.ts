@@ -187,7 +187,7 @@ describe("pages for everybody", { skip: withoutBrowser }, () => {
       const page = await open(path, { width: 320 });
       await until(`${path} has a form`, () => page.evaluate("document.querySelector('form') !== null"));
       const look = await page.evaluate(`({
-        overhang: document.documentElement.scrollWidth - innerWidth,
+        overhang: document.documentElement.scrollWidth - document.documentElement.clientWidth,
         lowest: Math.min(...[...document.querySelectorAll("button, input")]
           .filter((one) => one.checkVisibility()).map((one) => one.getBoundingClientRect().height)),
       })`);

@@ -222,7 +222,7 @@ test("a settings file is read as a build does: no link, no large file, no folder
   assert.deepEqual([linked.body.folders, linked.body.file], [[""], null]);
   for (const gitPath of ["nowhere", "main.py", "--full-name"]) {
     const answer = await ask("/settings", { gitRepo: "acme/app", gitPath });
-    const why = `gitPath is ${JSON.stringify(gitPath)}, which is no folder of acme/app on main; there are settings files in: /.`;
+    const why = `gitPath is ${JSON.stringify(gitPath)}, which is no folder of acme/app on main; there are settings files in: the root.`;
     assert.deepEqual([answer.status, answer.body.message], [422, why]);
   }
   const branch = await ask("/settings", { gitRepo: "acme/app", gitBranch: "gone" });

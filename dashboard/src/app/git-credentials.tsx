@@ -15,6 +15,9 @@ import { queryClient } from "#queries.ts";
 const listPath = "/v2/projects/{project_id}/git-credentials";
 const onePath = "/v2/projects/{project_id}/git-credentials/{host}";
 
+/** What is read with a credential, beside the list of them. */
+const changedWith = ["git-credentials", "repositories", "branches", "repository-settings"];
+
 const kinds = { token: "access token (https)", ssh_key: "private key (ssh)" } as const;
 type Kind = keyof typeof kinds;
 
@@ -52,7 +55,7 @@ function Credentials({ project, repository, mayWrite }: CredentialsProps & { rea
   });
   const changed = async ({ message }: { readonly message: string }): Promise<void> => {
     setSaid(message);
-    await queryClient.invalidateQueries({ queryKey: ["git-credentials"] });
+    for (const key of changedWith) await queryClient.invalidateQueries({ queryKey: [key] });
   };
   return (
     <>

@@ -310,12 +310,13 @@ function Source({ project, form, branches, folders, isNameInToml }: SourceProps)
 
 function Hardware({ form }: { readonly form: SettingsForm }): ReactNode {
   const compute = form.texts.compute ?? "";
+  const isOnCpu = compute === "" ? form.inherited?.compute === undefined : compute === "CPU";
   return (
     <>
       <h2>Replicas</h2>
       <div className="fields">
         <ComputeField form={form} />
-        {compute === "" || compute === "CPU" ? null : <SettingField form={form} name="gpuCount" />}
+        {isOnCpu ? null : <SettingField form={form} name="gpuCount" />}
         <SettingField form={form} name="cpu" hint="Cores of a replica." />
         <SettingField form={form} name="memory" hint="GB of a replica." />
         <SettingField form={form} name="minReplicaCount" hint="How many always run; 0 scales to zero." />

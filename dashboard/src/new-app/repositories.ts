@@ -2,24 +2,26 @@
 // offer: any address can be typed.
 import { useDebouncedValue } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { api, ask } from "#api.ts";
+import { api, ask, messageOf } from "#api.ts";
 import { pauseMs } from "./branches.ts";
 import type { Offer } from "./setting-fields.tsx";
 
 /** Asks once when the page opens, and for what is typed only where a host has more than it told. */
 export function useRepositories(project: string, typed: string): Offer {
   const [text] = useDebouncedValue(typed, pauseMs);
-  const all = useQuery(repositoriesQuery(project, "")).data;
+  const { data: all, error } = useQuery(repositoriesQuery(project, ""));
   const search = searchOf(text);
   const hasMore = all?.hosts.some((host) => host.hasMore) === true;
-  const found = useQuery({ ...repositoriesQuery(project, search), enabled: hasMore && search !== "" }).data;
-  if (all === undefined) return { values: [], note: "" };
-  const values = [...new Set([...all.items, ...(found?.items ?? [])])];
+  const found = useQuery({ ...repositoriesQuery(project, search), enabled: hasMore && search !== "" });
+  if (all === undefined) return { values: [], note: error === null ? "" : messageOf(error) };
+  const values = [...new Set([...all.items, ...(found.data?.items ?? [])])];
   const notes = all.hosts.flatMap(({ host, hasMore: isPart, problem }) => {
     if (problem !== null) return [`The repositories of ${host} cannot be listed: ${problem}`];
     return isPart ? [`${host} has more: type a part of the name.`] : [];
   });
-  if (all.hosts.length === 0) notes.push("To choose from those of a git host, set a token for it under Credentials.");
+  if (found.error !== null) notes.push(messageOf(found.error));
+  if (all.hosts.length === 0)
+    notes.push("To choose from those of GitHub, GitLab, Gitea or Forgejo, set a token for the host under Credentials.");
   else if (notes.length === 0)
     notes.push(values.length === 1 ? "There is 1 to choose." : `There are ${values.length} to choose from.`);
   return { values, note: notes.join(" ") };

@@ -26,35 +26,38 @@ export function useRepositorySettings(project: string, { texts }: SettingsForm, 
   const [settled] = useDebouncedValue(typed, pauseMs);
   const isAsked = isKnown && settled === typed;
   const { data, error, isFetching } = useQuery({
-    queryKey: ["repository-settings", project, settled],
+    queryKey: ["repository-settings", project, gitRepo, settled],
     queryFn: ({ signal }) => {
       const query = { gitRepo, ...(gitBranch === "" ? {} : { gitBranch }), ...(gitPath === "" ? {} : { gitPath }) };
       const params = { path: { project_id: project }, query };
       return ask(api.GET("/v2/projects/{project_id}/git-repositories/settings", { params, signal }));
     },
     enabled: isAsked,
+    // The page does not jump while another folder is read.
+    placeholderData: (before, query) => (query?.queryKey[2] === gitRepo ? before : undefined),
     retry: false,
     staleTime: 60_000,
     refetchOnWindowFocus: false,
   });
-  if (!isAsked) return none;
-  if (isFetching) return { ...none, folders: { values: [], note: "Looking for settings files …" } };
-  if (data === undefined) return { ...none, folders: { values: [], note: error === null ? "" : messageOf(error) } };
+  if (!isKnown) return none;
+  const isWaiting = isFetching || settled !== typed;
+  if (error !== null && !isWaiting) return { ...none, folders: { values: [], note: messageOf(error) } };
+  if (data === undefined) return { ...none, folders: { values: [], note: "Looking for settings files …" } };
   const values = data.folders.filter((folder) => folder !== "");
   const { file } = data;
+  const more = data.hasMore ? " There are more folders than are offered." : "";
   if (file === null) {
-    const where = data.folders.length === 0 ? "" : ` Folders that have one: ${counted(data.folders.length, "folder")}.`;
-    return {
-      folders: { values, note: `No settings file here: what is set below counts, else the defaults.${where}` },
-      file,
-    };
+    const offer = values.length === 0 ? "" : " The field offers the folders that have one.";
+    const note = `No settings file here: what is set below counts, else the defaults.${offer}${more}`;
+    return { folders: { values, note: isWaiting ? "Looking for settings files …" : note }, file };
   }
   const settings = file.settings.map(({ name, value, problem }) => {
     const field = fieldNames.find((one) => one === name) ?? null;
     return { path: (field === null ? null : rowOf(field).toml) ?? name, name: field, value, problem: problem ?? "" };
   });
   const read = { settings, unknown: [], problem: file.problem ?? "", name: file.name, warnings: file.warnings };
-  return { folders: { values, note: `This folder has a ${file.name}.` }, file: read };
+  const note = isWaiting ? "Looking for settings files …" : `This folder has a ${file.name}.${more}`;
+  return { folders: { values, note }, file: read };
 }
 
 type FileProps = { readonly form: SettingsForm; readonly file: RepositoryFile; readonly toml: TomlContent | null };
@@ -62,17 +65,21 @@ type FileProps = { readonly form: SettingsForm; readonly file: RepositoryFile; r
 /** What the file sets, behind its headline; open where a build would refuse something of it. */
 export function FileSettings({ form, file, toml }: FileProps): ReactNode {
   const { name, settings, problem, warnings } = file;
-  const wrong = settings.filter((one) => one.problem !== "" && overrideOf(form, toml, one.name) === "").length;
-  const isWrong = problem !== "" || wrong > 0;
+  const isOverridden = settings.some((one) => overrideOf(form, toml, one.name) !== "");
+  const isWrong = settings.some((one) => one.problem !== "" && overrideOf(form, toml, one.name) === "");
+  // How its settings contradict each other may be resolved by what comes before them.
+  const isRefused = isWrong || (problem !== "" && !isOverridden);
   // It opens by itself for what is wrong, and stays open when that is mended.
   const [isOpen, setOpen] = useState(false);
   return (
-    <details className="more" open={isWrong || isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details className="more" open={isRefused || isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         Settings of {name} in the repository{" "}
         <b>
-          {counted(settings.length, "setting")}
-          {isWrong ? ", a build would refuse it" : ""}
+          {[
+            ...(settings.length === 0 ? [] : [counted(settings.length, "setting")]),
+            ...(isRefused ? ["a build would refuse it"] : []),
+          ].join(", ")}
         </b>
       </summary>
       <p className="muted">
@@ -95,6 +102,7 @@ export function FileSettings({ form, file, toml }: FileProps): ReactNode {
 /** What comes before the file; "": nothing does. */
 function overrideOf({ texts }: SettingsForm, toml: TomlContent | null, name: FieldName | null): string {
   if (name === null) return "";
+  if (name === "name") return "the name has to be set on this page";
   if ((texts[name] ?? "") !== "") return "overridden on this page";
   return toml?.settings.some((one) => one.name === name) === true ? "overridden by the TOML file below" : "";
 }

@@ -16,11 +16,13 @@ type SettingsListProps = {
 export function SettingsList({ label, content, overrideOf }: SettingsListProps): ReactNode {
   const { settings, unknown, problem } = content;
   return (
-    <div role="status">
-      {problem === "" ? null : <p className="error">{problem}</p>}
-      {unknown.length === 0 ? null : (
-        <p className="attention">Unknown and without effect: {unknown.map(shortText).join(", ")}.</p>
-      )}
+    <div>
+      <div role="status">
+        {problem === "" ? null : <p className="error">{problem}</p>}
+        {unknown.length === 0 ? null : (
+          <p className="attention">Unknown and without effect: {unknown.map(shortText).join(", ")}.</p>
+        )}
+      </div>
       {settings.length === 0 ? null : (
         <List
           label={label}
@@ -53,7 +55,7 @@ function cellsOf(setting: TomlSetting, override: string): readonly ReactNode[] {
         {override}
       </span>
     ) : problem === "" ? (
-      "set"
+      "set by the file"
     ) : (
       <span key="effect" className="error toml-value">
         {problem}

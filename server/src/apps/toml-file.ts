@@ -53,7 +53,13 @@ export function readTomlFile(file: string, text: string): TomlSettings {
   return reader.settings;
 }
 
+/** Far more than a settings file needs; reading one key of a million parts would take seconds. */
+const lengthMax = 100_000;
+
 function parseToml(file: string, text: string): Table {
+  if (text.length > lengthMax) {
+    throw new Fault("invalid", `${file} has ${text.length} characters, but must have at most ${lengthMax}.`);
+  }
   try {
     return parse(text, { maxDepth: 100 });
   } catch (error) {

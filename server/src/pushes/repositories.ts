@@ -77,21 +77,21 @@ export class Repositories {
     return { gitRepo: canonical, ...found };
   }
 
-  /** What the settings file in a folder of a branch says; the default branch where none is given. */
+  /** What the settings file in a folder of a branch says; of the branch that a build takes where none is given. */
   async settings(
     asked: AskedRepository & { readonly gitBranch: string | null; readonly gitPath: string },
   ): Promise<FoundSettings> {
     const { projectId, signal } = asked;
     const gitRepo = this.#canonical(asked.gitRepo);
     const folder = valid(checkFolder(asked.gitPath));
-    const branch = asked.gitBranch ?? (await this.branches(asked)).branches[0] ?? "";
+    const branch = asked.gitBranch ?? usualBranch(await this.branches(asked));
     const place = { branch: valid(checkBranch(branch)), folder };
     const read = await this.#parts.remote.settings({ projectId, gitRepo }, place, signal);
     const { toml, missing, ...found } = usable(read);
     if (missing === "branch")
       throw new Fault("not_usable", `gitBranch is ${shown(branch)}, which ${gitRepo} does not have.`);
     if (missing === "folder") {
-      const known = found.folders.slice(0, 10).map((one) => one || "/");
+      const known = found.folders.slice(0, 10).map((one) => one || "the root");
       const hint = known.length === 0 ? "" : `; there are settings files in: ${known.join(", ")}`;
       throw new Fault(
         "not_usable",
@@ -153,6 +153,11 @@ export class Repositories {
   #canonical(gitRepo: string): string {
     return valid(readRepository(gitRepo, this.#parts.hosts)).canonical;
   }
+}
+
+/** The one that a build takes where none is set. */
+function usualBranch({ branches }: Branches): string {
+  return branches.find((branch) => branch === "main") ?? branches[0] ?? "";
 }
 
 function valid<T>(checked: Checked<T>): T {

@@ -12,7 +12,7 @@ export type Sight = { readonly url: string; readonly text: string; readonly act?
 export async function lookAt(page: Page, name: string, look: string): Promise<string[]> {
   await isWhole(page);
   await takePicture(page, `${name}-${look}`);
-  const overhang = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+  const overhang = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
   assert.ok(overhang <= 0, `${name} is ${overhang} px too wide in ${look}`);
   assert.equal(await page.evaluate("window.hacked"), undefined, name);
   return (await axeFindings(page)).map((one) => `${name} ${look} ${one}`);

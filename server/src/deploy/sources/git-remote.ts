@@ -132,7 +132,10 @@ export class GitRemote {
       const texts = new Map<string, string | null>();
       for (const entry of listed.output.split("\0")) {
         const [, id = "", name = ""] = /^100\d{3} blob ([0-9a-f]+)\t(.+)$/.exec(entry.trim()) ?? [];
-        if (id !== "") texts.set(name, await readBlob(ask, id));
+        if (id === "") continue;
+        const { text, result } = await readBlob(ask, id);
+        if (!result.isOk && text !== null) return { ok: false, reason: ask.explain(result) };
+        texts.set(name, text);
       }
       return {
         ok: true,
@@ -209,15 +212,15 @@ type Ask = {
   readonly explain: (result: GitResult) => string;
 };
 
-/** A file that the fetch may have left out: git asks the host for it. Null: it is no text of at most 1 MB. */
-async function readBlob(ask: Ask, id: string): Promise<string | null> {
+/** A file that the fetch may have left out: git asks the host for it. The text is null when it is none of at most 1 MB. */
+async function readBlob(ask: Ask, id: string): Promise<{ readonly text: string | null; readonly result: GitResult }> {
   let bytes: Buffer = Buffer.alloc(0);
   const onOutput = (chunk: Buffer): boolean => {
     bytes = Buffer.concat([bytes, chunk]);
     return bytes.length <= textBytesMax;
   };
-  await ask.run(["cat-file", "blob", id], { isRemote: true, onOutput });
-  return textOf(bytes);
+  const result = await ask.run(["cat-file", "blob", id], { isRemote: true, onOutput });
+  return { text: textOf(bytes), result };
 }
 
 function askOf(run: Ask["run"], { url, credential }: NonNullable<GitRun["remote"]>, repository: string): Ask {
