@@ -40,6 +40,7 @@ export function Deliveries(): ReactNode {
         <>
           <List
             label="Deliveries"
+            hasCards
             columns={["Received", "From", "Branch or tag", "Commit", "Verdict", "Reason", ""]}
             empty="No push has been seen yet."
             rows={items.map((one) => ({

@@ -154,9 +154,11 @@ function Runs({ items, filter }: { readonly items: readonly Run[]; readonly filt
           durationText(run.totalQueueTimeMs),
           durationText(run.executionTimeMs),
           <Time key="created" at={run.createdAt} />,
-          <span key="reason" className="note">
-            <Name of={run.reason ?? ""} />
-          </span>,
+          run.reason === null || run.reason === "" ? null : (
+            <span key="reason" className="note">
+              <Name of={run.reason} />
+            </span>
+          ),
         ],
       }))}
     />

@@ -10,11 +10,12 @@ export function Tabs({ label, of }: { readonly label: string; readonly of: reado
   const row = useRef<HTMLElement>(null);
   const path = useLocation({ select: ({ pathname }) => pathname });
   useEffect(() => {
-    const open = row.current?.querySelector('[aria-current="page"]');
-    if (row.current === null || open === null || open === undefined) return;
-    // The page that is open is in sight. Not by scrolling to it, which would move the page, too.
-    const [outer, inner] = [row.current.getBoundingClientRect(), open.getBoundingClientRect()];
-    row.current.scrollLeft += inner.left + inner.width / 2 - (outer.left + outer.width / 2);
+    const tabs = row.current;
+    if (tabs === null) return;
+    // It watches the width, which changes when a phone is turned.
+    const watch = new ResizeObserver(() => showOpen(tabs));
+    watch.observe(tabs);
+    return () => watch.disconnect();
   }, [path, of.length]);
   return (
     <nav ref={row} aria-label={label} className="tabs">
@@ -33,4 +34,12 @@ export function Tabs({ label, of }: { readonly label: string; readonly of: reado
       </ul>
     </nav>
   );
+}
+
+/** Brings the page that is open in sight. Not by scrolling to it, which would move the whole page, too. */
+function showOpen(tabs: HTMLElement): void {
+  const open = tabs.querySelector('[aria-current="page"]');
+  if (open === null) return;
+  const [outer, inner] = [tabs.getBoundingClientRect(), open.getBoundingClientRect()];
+  tabs.scrollLeft += inner.left + inner.width / 2 - (outer.left + outer.width / 2);
 }

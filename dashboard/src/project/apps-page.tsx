@@ -161,7 +161,7 @@ function why(app: App): ReactNode {
   );
 }
 
-/** What each app has cost today (UTC), as a text; null: whoever looks may not see it. */
+/** What each app has cost today (UTC), as a text; null: whoever looks may not see it, or nothing has cost anything. */
 function useCosts(project: string): ((app: string) => string) | null {
   const mayRead = useMay(project)("billing.read");
   const { data } = useQuery({
@@ -175,9 +175,8 @@ function useCosts(project: string): ((app: string) => string) | null {
     enabled: mayRead,
     refetchInterval: slowRefreshMs * 4,
   });
-  if (!mayRead) return null;
+  if (!mayRead || data === undefined || data.items.every(({ cost_micros: micros }) => micros === 0)) return null;
   return (app) => {
-    if (data === undefined) return "";
     const used = data.items.find(({ app_id: id }) => id === app);
     return used === undefined ? "–" : moneyText(used.cost_micros, data.currency);
   };
