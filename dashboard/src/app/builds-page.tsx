@@ -32,7 +32,6 @@ export function BuildsPage(): ReactNode {
         {(all) => (
           <List
             label="Builds"
-            hasCards
             columns={["Build", "Status", "Cause", "Commit", "Created", { head: "Took", isNumber: true }, "Reason"]}
             empty="No builds yet."
             rows={all.map((build) => ({

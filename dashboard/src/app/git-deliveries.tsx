@@ -40,7 +40,6 @@ export function Deliveries(): ReactNode {
         <>
           <List
             label="Deliveries"
-            hasCards
             columns={["Received", "From", "Branch or tag", "Commit", "Verdict", "Reason", ""]}
             empty="No push has been seen yet."
             rows={items.map((one) => ({

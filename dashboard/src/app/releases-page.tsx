@@ -43,7 +43,6 @@ export function ReleasesPage(): ReactNode {
             <Traffic of={items} />
             <List
               label="Releases"
-              hasCards
               columns={[
                 "Release",
                 "State",

@@ -50,7 +50,6 @@ function Replicas(): ReactNode {
         return (
           <List
             label="Replicas"
-            hasCards
             columns={[
               "Replica",
               "State",

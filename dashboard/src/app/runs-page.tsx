@@ -124,7 +124,6 @@ function Runs({ items, filter }: { readonly items: readonly Run[]; readonly filt
   return (
     <List
       label="Runs"
-      hasCards
       columns={[
         "Run",
         "State",

@@ -27,7 +27,6 @@ export function SettingsList({ label, content, overrideOf }: SettingsListProps):
         <List
           label={label}
           columns={["Setting", "Value", "Default", "Effect"]}
-          hasCards
           rows={settings.map((setting) => ({
             key: `${setting.path} ${setting.name}`,
             cells: cellsOf(setting, overrideOf(setting.name)),

@@ -11,16 +11,20 @@ type ListProps = {
   readonly label: string;
   readonly columns: readonly (string | Column)[];
   readonly rows: readonly Row[];
-  /** On a phone each row is a card with all its cells, so that none is out of sight. */
-  readonly hasCards?: boolean;
+  /** Its columns are to be compared: it stays a table on a phone, where the rows of others become cards that show all cells. */
+  readonly isMatrix?: boolean;
   /** Shown in place of a list without rows. */
   readonly empty?: ReactNode;
 };
 
+/** So many fit a phone beside each other. */
+const columnsOfPhone = 3;
+
 /** A list of things of one kind. */
-export function List({ label, columns, rows, hasCards = false, empty }: ListProps): ReactNode {
+export function List({ label, columns, rows, isMatrix = false, empty }: ListProps): ReactNode {
   if (rows.length === 0 && empty !== undefined) return <div className="empty">{empty}</div>;
   const all = columns.map((column) => (typeof column === "string" ? { head: column } : column));
+  const hasCards = !isMatrix && all.length > columnsOfPhone;
   const classOf = (at: number): string | undefined => (all[at]?.isNumber === true ? "number" : undefined);
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>

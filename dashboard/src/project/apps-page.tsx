@@ -127,7 +127,6 @@ function Rows({ label, project, apps, last }: RowsProps): ReactNode {
   return (
     <List
       label={label}
-      hasCards
       columns={last === "Why" ? ["App", "State", last, ...numbers] : ["App", "State", ...numbers, last]}
       rows={apps.map((app) => ({
         key: app.id,

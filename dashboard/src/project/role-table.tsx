@@ -10,6 +10,7 @@ export function RoleTable(): ReactNode {
   return (
     <List
       label="What each role may do"
+      isMatrix
       columns={["Permission", ...roles]}
       rows={choosablePermissions.map((permission) => ({
         key: permission,
