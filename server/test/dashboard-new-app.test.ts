@@ -238,7 +238,6 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     await page.shows("but must be one of aws, local.");
     await page.type("Folder in the repository", "api");
     await page.shows("This folder has a slipway.toml.");
-    await page.click("Settings of slipway.toml in the repository 2 settings");
     await page.shows("oops");
     const placeholder = (field: string): Promise<string> =>
       page.evaluate(`document.getElementById("setting-${field}").placeholder`);
