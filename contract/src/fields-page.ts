@@ -14,8 +14,9 @@ Slipway takes each setting from the first source that contains it:
 4. the default.
 
 A field that is \`null\` counts as absent: a change to \`null\` makes the next source count again. An unknown field is refused. An
-unknown TOML key is a warning in the build log (a file may have 100,000 characters), and so is a value of the repository's file that another source overrides. Only the
-value that is used is validated. \`cpu\` and \`memory\` may be texts in a request, such as \`"0.5"\`.
+unknown TOML key is a warning in the build log, and so is a value of the repository's file that another source overrides. Only the
+value that is used is validated. A file may have 100,000 characters. \`cpu\` and \`memory\` may be texts in a request, such as
+\`"0.5"\`.
 
 ## Changes
 

@@ -179,7 +179,6 @@ describe("a TOML file", () => {
 
   test("a file with very many unknown keys holds nothing up: fifty are named, the others counted", () => {
     const keys = Array.from({ length: 5_000 }, (_, index) => `key${index} = 1`);
-    // Time at the processor: who else works here does not count.
     const began = process.cpuUsage();
     const { warnings } = readTomlFile("slipway.toml", ["[cerebrium.deployment]", ...keys].join("\n"));
     assert.ok(process.cpuUsage(began).user < 3_000_000, "it took longer than parsing explains");
@@ -190,8 +189,8 @@ describe("a TOML file", () => {
   test("a file that is longer than a settings file can be is refused before it is read", () => {
     const began = process.cpuUsage();
     const why = refusal(() => readTomlFile("slipway.toml", `${"a.".repeat(400_000)}a = 1`));
-    assert.equal(why, "slipway.toml has 800005 characters, but must have at most 100000.");
-    assert.ok(process.cpuUsage(began).user < 1_000_000, "it was read");
+    assert.deepEqual(why, "slipway.toml has 800005 characters, but must have at most 100000.");
+    assert.ok(process.cpuUsage(began).user < 1_000_000);
   });
 
   test("include and exclude are known and mean nothing here", () => {
