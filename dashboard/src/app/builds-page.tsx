@@ -27,7 +27,11 @@ export function BuildsPage(): ReactNode {
   useTitle("Builds", app.data?.name ?? ref.app);
   return (
     <>
-      {may("builds.create") && typeof app.data?.gitRepo === "string" ? <BuildNow /> : null}
+      {may("builds.create") && typeof app.data?.gitRepo === "string" ? (
+        <div className="filters">
+          <BuildNow />
+        </div>
+      ) : null}
       <Answer of={builds}>
         {(all) => (
           <List

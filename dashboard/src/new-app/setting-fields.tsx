@@ -97,7 +97,7 @@ export function SettingField({
         ))}
       </datalist>
       <p className="muted" role="status">
-        {offer.note}
+        {said === undefined ? offer.note : ""}
       </p>
     </div>
   );
