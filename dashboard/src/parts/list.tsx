@@ -17,14 +17,15 @@ type ListProps = {
   readonly empty?: ReactNode;
 };
 
-/** So many fit a phone beside each other. */
+/** So many fit a phone beside each other, unless there are buttons. */
 const columnsOfPhone = 3;
 
 /** A list of things of one kind. */
 export function List({ label, columns, rows, isMatrix = false, empty }: ListProps): ReactNode {
   if (rows.length === 0 && empty !== undefined) return <div className="empty">{empty}</div>;
   const all = columns.map((column) => (typeof column === "string" ? { head: column } : column));
-  const hasCards = !isMatrix && all.length > columnsOfPhone;
+  const hasActions = all.some(({ head }) => head === "");
+  const hasCards = !isMatrix && (hasActions || all.length > columnsOfPhone);
   const classOf = (at: number): string | undefined => (all[at]?.isNumber === true ? "number" : undefined);
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={label}>
