@@ -38,6 +38,9 @@ export const platformAnswer = z.strictObject({
       freeMemoryGb: z.number(),
       gpus: z.array(z.strictObject({ compute: z.string(), count: z.int(), usable: z.int(), free: z.int() })),
       replicas: z.int().meta({ description: "Replicas that have something of it." }),
+      apps: z
+        .array(z.strictObject({ projectId: z.string(), appId: z.string(), name: z.string(), replicas: z.int() }))
+        .meta({ description: "Whose replicas they are, the most first." }),
     }),
   ),
 });
@@ -57,7 +60,8 @@ export const hardwareRoutes = {
   getOperatorPlatform: {
     method: "GET",
     path: "/v2/operator/platform",
-    about: "The platform's version and driver, and its pools with what is free of them. Operators only.",
+    about:
+      "The platform's version and driver, and its pools with what is free of them and which apps have replicas there. Operators only.",
     access: "platform.manage",
     audit: null,
     status: 200,

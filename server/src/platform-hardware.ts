@@ -8,11 +8,18 @@ import { computeOf, gpusOf } from "#drivers/pools/choose-pool.ts";
 import type { Driver } from "#drivers/driver.ts";
 import { replicaMaxOf } from "#drivers/pools/fit.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import type { Db } from "#store/database.ts";
 import slipway from "#package.json" with { type: "json" };
 
+type PlatformAnswer = z.infer<typeof platformAnswer>;
+
 /** Both answers of the moment. */
-export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf) {
-  return { hardware: () => hardwareOf(driver.placement.pools, priceOf), operatorPlatform: () => platformOf(driver) };
+export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf, db: Db) {
+  return {
+    hardware: () => hardwareOf(driver.placement.pools, priceOf),
+    operatorPlatform: () => platformOf(driver, db),
+  };
 }
 
 /** In the order of the pools. */
@@ -35,9 +42,10 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
   return { items };
 }
 
-/** The pools with what is free of each. */
-function platformOf({ name, placement }: Pick<Driver, "name" | "placement">): z.infer<typeof platformAnswer> {
-  const claims = [...placement.claims.values()];
+/** The pools with what is free of each, and whose replicas are there. */
+async function platformOf({ name, placement }: Pick<Driver, "name" | "placement">, db: Db): Promise<PlatformAnswer> {
+  const claims = [...placement.claims];
+  const owners = await readOwners(db, [...placement.claims.keys()]);
   const pools = placement.free.map(({ pool, cores, memory, gpus: free }) => ({
     ...{ name: pool.name, provider: pool.provider, region: pool.region, tier: pool.tier },
     ...{ cores: pool.cores * pool.overcommit, freeCores: cores / 1000 },
@@ -47,7 +55,32 @@ function platformOf({ name, placement }: Pick<Driver, "name" | "placement">): z.
       const usable = all.filter(({ isUsable }) => isUsable).length;
       return { compute, count: all.length, usable, free: all.filter(({ id }) => free.includes(id)).length };
     }),
-    replicas: claims.filter((claim) => claim.pool === pool.name).length,
+    replicas: claims.filter(([, claim]) => claim.pool === pool.name).length,
+    apps: appsOf(claims.flatMap(([id, claim]) => (claim.pool === pool.name ? [owners.get(id)] : []))),
   }));
   return { version: slipway.version, driver: name, pools };
+}
+
+type Owner = { readonly projectId: string; readonly appId: string; readonly name: string };
+
+/** Each app once, those with most replicas first. A replica of a deleted app has none. */
+function appsOf(owners: readonly (Owner | undefined)[]): PlatformAnswer["pools"][number]["apps"] {
+  const byApp = Map.groupBy(
+    owners.filter((owner) => owner !== undefined),
+    ({ appId }) => appId,
+  );
+  return [...byApp.values()]
+    .flatMap(([owner, ...others]) => (owner === undefined ? [] : [{ ...owner, replicas: 1 + others.length }]))
+    .toSorted((one, other) => other.replicas - one.replicas || one.name.localeCompare(other.name));
+}
+
+async function readOwners(db: Db, replicas: readonly ReplicaId[]): Promise<ReadonlyMap<ReplicaId, Owner>> {
+  if (replicas.length === 0) return new Map();
+  const rows = await db
+    .selectFrom("replicas")
+    .innerJoin("apps", "apps.id", "replicas.app_id")
+    .select(["replicas.id", "replicas.project_id", "apps.id as app_id", "apps.name"])
+    .where("replicas.id", "in", replicas)
+    .execute();
+  return new Map(rows.map((row) => [row.id, { projectId: row.project_id, appId: row.app_id, name: row.name }]));
 }

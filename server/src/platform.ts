@@ -121,7 +121,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const port = await openApi(config, {
     ...{ ...apiParts, uploads, ...volumes, ...calls, health, reached, lifecycle, log },
     ...{ runs: calls.runUseCases, fileRuns: openFileRuns(settings, useCases) },
-    ...hardwareParts(driver, billing.priceOf),
+    ...hardwareParts(driver, billing.priceOf, db),
     webhooks: webhooks.useCases,
     ...{ gitHooks: pushes.gitHooks, repositories: pushes.repositories },
   });

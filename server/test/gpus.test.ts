@@ -15,6 +15,7 @@ import { systemClock } from "#lib/clock.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import { silentLog } from "#lib/log.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import { deploy } from "#test/support/examples.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
@@ -301,6 +302,13 @@ test("the card of a replica that dies while the platform is killed is given to t
       assert.equal(cardsAfter, first.uuid, "there is only this one");
     });
   }
+  const { baseUrl, projectId, operatorToken } = platform.bootstrap;
+  const headers = { authorization: `Bearer ${operatorToken}` };
+  const seen = platformAnswer.parse(await (await fetch(`${baseUrl}/v2/operator/platform`, { headers })).json());
+  assert.deepEqual(
+    seen.pools.map(({ replicas, apps }) => ({ replicas, apps })),
+    [{ replicas: 1, apps: [{ projectId, appId: app.appId, name: "mortal", replicas: 1 }] }],
+  );
 });
 
 /** The process whose environment names the replica. */

@@ -46,7 +46,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
     ...{ deploysPerMinute: 1000, requestsPerMinute: 1_000_000, trustedProxies },
     hardware: () => ({ items: [] }),
-    operatorPlatform: () => ({ version: "0.0.0", driver: "fake", pools: [] }),
+    operatorPlatform: () => Promise.resolve({ version: "0.0.0", driver: "fake", pools: [] }),
     announcements: [],
     replicaUses: () => Promise.resolve(new Map()),
     health: { notServing: () => null, notReady: () => Promise.resolve(null) },

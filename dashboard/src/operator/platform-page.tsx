@@ -1,9 +1,10 @@
 // The platform itself: whether it takes calls and runs, its version and driver, what is announced, and how full its pools are.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { api, ask, messageOf } from "#api.ts";
 import { List } from "#parts/list.tsx";
-import { Answer, Facts, State, useTitle } from "#parts/show.tsx";
+import { Answer, counted, Facts, State, useTitle } from "#parts/show.tsx";
 import { slowRefreshMs } from "#queries.ts";
 
 /** The page. */
@@ -83,6 +84,12 @@ type Pool = {
     readonly free: number;
   }[];
   readonly replicas: number;
+  readonly apps: readonly {
+    readonly projectId: string;
+    readonly appId: string;
+    readonly name: string;
+    readonly replicas: number;
+  }[];
 };
 
 const short = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
@@ -100,6 +107,7 @@ function Pools({ all }: { readonly all: readonly Pool[] }): ReactNode {
         number("Cores used"),
         number("Memory used"),
         number("GPUs used"),
+        "Apps there",
       ]}
       empty="The driver has no pools."
       rows={all.map((pool) => ({
@@ -114,6 +122,7 @@ function Pools({ all }: { readonly all: readonly Pool[] }): ReactNode {
           <Use key="cores" used={pool.cores - pool.freeCores} of={pool.cores} unit="" />,
           <Use key="memory" used={pool.memoryGb - pool.freeMemoryGb} of={pool.memoryGb} unit=" GB" />,
           <Gpus key="gpus" all={pool.gpus} />,
+          <Apps key="apps" all={pool.apps} />,
         ],
       }))}
     />
@@ -129,6 +138,26 @@ function Use({ used, of, unit }: { readonly used: number; readonly of: number; r
       </span>
       <meter aria-hidden="true" min={0} max={of} value={used} />
     </span>
+  );
+}
+
+/** More are only counted. */
+const appsMax = 10;
+
+function Apps({ all }: { readonly all: Pool["apps"] }): ReactNode {
+  if (all.length === 0) return "–";
+  return (
+    <>
+      {all.slice(0, appsMax).map(({ projectId, appId, name, replicas }) => (
+        <div key={appId}>
+          <Link to="/projects/$project/apps/$app" params={{ project: projectId, app: appId }}>
+            {name}
+          </Link>{" "}
+          <span className="muted">{counted(replicas, "replica")}</span>
+        </div>
+      ))}
+      {all.length > appsMax ? <div className="muted">and {all.length - appsMax} more</div> : null}
+    </>
   );
 }
 

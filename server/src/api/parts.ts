@@ -83,7 +83,7 @@ export type ApiParts = {
   /** What replicas can have here now. */
   readonly hardware: () => z.infer<typeof hardwareAnswer>;
   /** What operators see of the platform now. */
-  readonly operatorPlatform: () => z.infer<typeof platformAnswer>;
+  readonly operatorPlatform: () => Promise<z.infer<typeof platformAnswer>>;
   /** What `/v2/notifications` tells. */
   readonly announcements: readonly { readonly message: string; readonly link: string; readonly linkText: string }[];
   /** What replicas use now. */

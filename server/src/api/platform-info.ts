@@ -11,7 +11,7 @@ export function platformHandlers({ keys, urls, health, hardware, operatorPlatfor
     health: () => Promise.resolve(okUnless(health.notServing())),
     ready: async () => okUnless(await health.notReady()),
     getHardware: () => Promise.resolve(hardware()),
-    getOperatorPlatform: () => Promise.resolve(operatorPlatform()),
+    getOperatorPlatform: () => operatorPlatform(),
     listAnnouncements: () => Promise.resolve(announcements),
     keySet: () => Promise.resolve(keys.jwks()),
     openApi: () => Promise.resolve((document ??= openApiDocument(urls().baseUrl))),

@@ -123,7 +123,7 @@ export async function startManagementApi(
     requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
     hardware: () => ({ items: [] }),
-    operatorPlatform: () => ({ version: "0.0.0", driver: "fake", pools: [] }),
+    operatorPlatform: () => Promise.resolve({ version: "0.0.0", driver: "fake", pools: [] }),
     announcements: [],
     replicaUses: () => Promise.resolve(new Map()),
     health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
