@@ -229,6 +229,22 @@ export const containerList = z.array(
   }),
 );
 
+/** Replicas that have stopped. */
+export const endedContainerList = z.array(
+  z.strictObject({
+    containerId: z.string(),
+    buildId: z.uuid(),
+    createdAt: time,
+    /** Null: it never started. */
+    startedAt: time.nullable(),
+    endedAt: time,
+    /** What it was started for: calls, or to try a build before it becomes a release. */
+    startedFor: z.enum(["calls", "trial"]),
+    reason: z.string().nullable().meta({ description: "Why it ended." }),
+    exitCode: z.int().nullable(),
+  }),
+);
+
 const runStatus = z.enum(shownRunStates);
 
 /**

@@ -147,6 +147,15 @@ export const routes = {
     status: 200,
     answer: answers.containerList,
   },
+  listEndedContainers: {
+    method: "GET",
+    path: `${app}/containers/ended`,
+    about: "The last 50 replicas of an app that have stopped, the newest first, each with why it ended.",
+    access: "apps.read",
+    audit: null,
+    status: 200,
+    answer: answers.endedContainerList,
+  },
   listProjectContainers: {
     method: "GET",
     path: `${project}/containers`,

@@ -131,6 +131,17 @@ export const replicasQuery = (ref: AppRef) =>
     refetchInterval: refreshMs,
   });
 
+/** The last ones that have ended. */
+export const endedReplicasQuery = (ref: AppRef) =>
+  queryOptions({
+    queryKey: ["replicas", ref.project, ref.app, "ended"],
+    queryFn: ({ signal }) =>
+      ask(
+        api.GET("/v2/projects/{project_id}/apps/{app_id}/containers/ended", { params: { path: pathOf(ref) }, signal }),
+      ),
+    refetchInterval: slowRefreshMs,
+  });
+
 /** The replicas of all apps of a project that run. */
 export const projectReplicasQuery = (project: string) =>
   queryOptions({

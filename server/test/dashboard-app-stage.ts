@@ -61,6 +61,13 @@ async function addReplicas({ db, appId }: RowsAddress, now: Date): Promise<Repli
            ${now}::timestamptz - interval '200 seconds', ${now}::timestamptz - interval '190 seconds', case n when 1 then ${now}::timestamptz - interval '170 seconds' end, 2
       from releases cross join generate_series(1, 2) n
      where app_id = ${appId} and releases.number = 1`.execute(db);
+  await sql`
+    insert into replicas (id, project_id, app_id, release_id, build_id, driver, state, compute, compute_tier, gpu_count,
+                          cpu_cores, memory_gb, created_at, started_at, stopped_at, is_metered, reason, exit_code)
+    select 'my-app-ended', project_id, app_id, id, build_id, 'process', 'stopped', 'CPU', 'protected', 0, 1, 1,
+           ${now}::timestamptz - interval '400 seconds', ${now}::timestamptz - interval '390 seconds',
+           ${now}::timestamptz - interval '300 seconds', true, ${`The app ended with exit code 3. ${hostileText}`}, 3
+      from releases where app_id = ${appId} and number = 1`.execute(db);
   return "my-app-ready" as ReplicaId;
 }
 

@@ -220,6 +220,8 @@ describe("the pages of releases and replicas", { skip: withoutBrowser }, () => {
       const [ready = ""]: string[] = await page.evaluate(rowTexts);
       return /running.*v1.*local\/here/s.test(ready);
     });
+    await page.shows("The app ended with exit code 3.");
+    await page.shows("1 min 30 s");
   });
 });
 

@@ -1,10 +1,12 @@
 // The list of the replicas of all apps of a project.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { containerList } from "@slipway/contract/answers.ts";
+import { containerList, endedContainerList } from "@slipway/contract/answers.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { insertReleases } from "./support/release-rows.ts";
+
+const ended = { reason: "The app ended with exit code 3.", exit_code: 3, is_trial: true };
 
 /** An app with a replica in each of the states. */
 async function addApp(api: ApiUnderTest, name: string, states: readonly ("ready" | "stopped")[]): Promise<string[]> {
@@ -28,7 +30,7 @@ async function addApp(api: ApiUnderTest, name: string, states: readonly ("ready"
     const values = { id, ...app, release_id: releaseId, driver: "process" as const, state, ...claimed };
     await db
       .insertInto("replicas")
-      .values({ ...values, stopped_at: state === "stopped" ? new Date() : null })
+      .values({ ...values, ...(state === "stopped" ? { ...ended, stopped_at: new Date("2026-01-02T00:00:00Z") } : {}) })
       .execute();
   }
   return ids;
@@ -45,4 +47,21 @@ test("the replicas of all apps of a project are listed that have not stopped, an
   assert.deepEqual(await listed(api.projectId), [one, two]);
   const other = await api.addProject("other");
   assert.deepEqual(await listed(other, await api.issue({ kind: "service_account", projectId: other })), []);
+});
+
+test("replicas that have stopped are listed with why, of one app and for who may see it", async (t) => {
+  const api = await startManagementApi(t);
+  const [, stopped = ""] = await addApp(api, "one", ["ready", "stopped"]);
+  await addApp(api, "two", ["stopped"]);
+  const path = `/v2/projects/${api.projectId}/apps/one/containers/ended`;
+  const [first, ...others] = endedContainerList.parse((await api.call("GET", path)).body);
+  assert.deepEqual(others, []);
+  assert.deepEqual(
+    [first?.containerId, first?.startedFor, first?.reason, first?.exitCode, first?.startedAt, first?.endedAt],
+    [stopped, "trial", ended.reason, 3, null, "2026-01-02T00:00:00.000Z"],
+  );
+  const nowhere = await api.call("GET", path.replace("/one/", "/none/"));
+  assert.equal(nowhere.status, 404);
+  const token = await api.issue({ kind: "service_account", projectId: await api.addProject("other") });
+  assert.equal((await api.call("GET", path, { token })).status, 404);
 });

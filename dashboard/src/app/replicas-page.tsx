@@ -1,10 +1,10 @@
-// The replicas that run now and what they use, and charts of what there was before.
+// The replicas that run now and what they use, why others have ended, and charts of what there was before.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { List } from "#parts/list.tsx";
 import { Answer, durationText, Short, sizeText, State, Time, useTitle } from "#parts/show.tsx";
-import { releasesQuery, replicasQuery } from "#queries.ts";
+import { endedReplicasQuery, releasesQuery, replicasQuery, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 import { Charts } from "./chart-range.tsx";
 
@@ -25,22 +25,27 @@ export function ReplicasPage(): ReactNode {
   return (
     <>
       <Replicas />
+      <Ended />
       <Charts of="replicas" ranges={["hour", "day", "week"]} />
     </>
+  );
+}
+
+/** By build, the releases of it; several have the same files. */
+function useReleaseNames(ref: AppRef): ReadonlyMap<string, string> {
+  const releases = useQuery(releasesQuery(ref)).data?.items ?? [];
+  return new Map(
+    [...Map.groupBy(releases, ({ buildId }) => buildId)].map(([build, all]) => [
+      build,
+      all.map(({ number }) => `v${number}`).join(", "),
+    ]),
   );
 }
 
 function Replicas(): ReactNode {
   const ref = useApp();
   const replicas = useQuery(replicasQuery(ref));
-  const releases = useQuery(releasesQuery(ref)).data?.items ?? [];
-  // Several releases can be of one build: they have the same files.
-  const releaseOf = new Map(
-    [...Map.groupBy(releases, ({ buildId }) => buildId)].map(([build, all]) => [
-      build,
-      all.map(({ number }) => `v${number}`).join(", "),
-    ]),
-  );
+  const releaseOf = useReleaseNames(ref);
   useTitle("Replicas", ref.app);
   return (
     <Answer of={replicas}>
@@ -99,4 +104,45 @@ function useOf(use: Use, hasGpus: boolean): string[] {
     use.gpuUtilization === null ? "" : `${Math.round(use.gpuUtilization * 100)} %`,
     sizeText(use.gpuMemoryBytes),
   ];
+}
+
+/** Why replicas ended that run no more; nothing where none has. */
+function Ended(): ReactNode {
+  const ref = useApp();
+  const { data = [] } = useQuery(endedReplicasQuery(ref));
+  const releaseOf = useReleaseNames(ref);
+  if (data.length === 0) return null;
+  return (
+    <section>
+      <h2>Ended</h2>
+      <List
+        label="Ended replicas"
+        columns={[
+          "Replica",
+          "Started for",
+          "Release",
+          "Ended",
+          { head: "Ran for", isNumber: true },
+          "Why it ended",
+          "",
+        ]}
+        rows={data.map((one) => ({
+          key: one.containerId,
+          cells: [
+            <Short key="id" id={one.containerId} />,
+            one.startedFor === "trial" ? "a build's trial" : "calls",
+            releaseOf.get(one.buildId) ?? "",
+            <Time key="ended" at={one.endedAt} />,
+            one.startedAt === null ? "–" : durationText(Date.parse(one.endedAt) - Date.parse(one.startedAt)),
+            <span key="why" className="note">
+              {one.reason ?? ""}
+            </span>,
+            <Link key="log" to="/projects/$project/apps/$app/logs" params={ref} search={{ replica: one.containerId }}>
+              Log
+            </Link>,
+          ],
+        }))}
+      />
+    </section>
+  );
 }

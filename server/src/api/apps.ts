@@ -57,6 +57,18 @@ export function appHandlers(parts: HandlerParts) {
     async listContainers(call) {
       return await showContainers(await apps.replicas(projectOf(call), appOf(call)));
     },
+    async listEndedContainers(call) {
+      return (await apps.endedReplicas(projectOf(call), appOf(call))).map((row) => ({
+        containerId: row.id,
+        buildId: row.build_id,
+        createdAt: row.created_at.toISOString(),
+        startedAt: row.started_at?.toISOString() ?? null,
+        endedAt: (row.stopped_at ?? row.created_at).toISOString(),
+        startedFor: row.is_trial ? "trial" : "calls",
+        reason: row.reason,
+        exitCode: row.exit_code,
+      })) satisfies z.infer<typeof answers.endedContainerList>;
+    },
     async listProjectContainers(call) {
       return await showContainers(await apps.replicasOf(projectOf(call)));
     },

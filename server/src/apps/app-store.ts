@@ -205,6 +205,12 @@ export async function readReplicas(
   return await wanted.orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
+/** Those of an app that have stopped, the newest first. */
+export async function readEndedReplicas(db: Db, appId: AppId, limit: number): Promise<ReplicaRow[]> {
+  const ended = db.selectFrom("replicas").selectAll().where("app_id", "=", appId).where("stopped_at", "is not", null);
+  return await ended.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit).execute();
+}
+
 /** The same fault for a missing app and for an app of another project. */
 export function noSuchApp(appId: string): Fault {
   return new Fault("not_found", `The project has no app ${shownAppId(appId)}.`);

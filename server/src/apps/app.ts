@@ -39,6 +39,7 @@ export type AppDetail = store.AppWithState & ShownSettings;
 /** Projects have fewer apps; this only bounds the response. */
 const appsMax = 10_000;
 const replicasMax = 2000;
+const endedReplicasMax = 50;
 
 /** Apps of projects. */
 export class Apps {
@@ -121,6 +122,12 @@ export class Apps {
   async replicas(projectId: ProjectId, appId: AppId): Promise<store.ReplicaRow[]> {
     await this.require(projectId, appId);
     return await store.readReplicas(this.#options.db, { appId }, replicasMax);
+  }
+
+  /** The last ones that have stopped, the newest first. Throws `Fault("not_found")`. */
+  async endedReplicas(projectId: ProjectId, appId: AppId): Promise<store.ReplicaRow[]> {
+    await this.require(projectId, appId);
+    return await store.readEndedReplicas(this.#options.db, appId, endedReplicasMax);
   }
 
   /** Those of all apps of a project. */
