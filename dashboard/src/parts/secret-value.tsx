@@ -1,6 +1,5 @@
 // A value that is hidden until somebody asks for it; it can be copied unseen.
 import { useState, type ReactNode } from "react";
-import { Button } from "@mantine/core";
 import { CopyIcon } from "./show.tsx";
 
 /** `name`: what it is, for readers of the screen. */
@@ -9,14 +8,14 @@ export function SecretValue({ name, value }: { readonly name: string; readonly v
   return (
     <span className="secret">
       <code>{isShown ? value : "••••••••"}</code>
-      <Button
-        variant="subtle"
-        size="compact-xs"
+      <button
+        type="button"
+        className="as-link"
         onClick={() => setShown(!isShown)}
         aria-label={`${isShown ? "Hide" : "Show"} ${name}`}
       >
         {isShown ? "Hide" : "Show"}
-      </Button>
+      </button>
       <CopyIcon text={value} label={`Copy ${name}`} />
     </span>
   );
