@@ -1,6 +1,7 @@
 // All routes of the management API: method, path, required permission, audit action and shapes. The server registers exactly
 // these, and OpenAPI is generated from them.
 import * as answers from "./answers.ts";
+import { containerList, endedContainerList } from "./container-answers.ts";
 import { announcementRoutes } from "./announcement-routes.ts";
 import { appFields } from "./app-fields.ts";
 import { auditRoutes } from "./audit-routes.ts";
@@ -145,7 +146,7 @@ export const routes = {
     access: "apps.read",
     audit: null,
     status: 200,
-    answer: answers.containerList,
+    answer: containerList,
   },
   listEndedContainers: {
     method: "GET",
@@ -154,7 +155,7 @@ export const routes = {
     access: "apps.read",
     audit: null,
     status: 200,
-    answer: answers.endedContainerList,
+    answer: endedContainerList,
   },
   listProjectContainers: {
     method: "GET",
@@ -163,7 +164,7 @@ export const routes = {
     access: "apps.read",
     audit: null,
     status: 200,
-    answer: answers.containerList,
+    answer: containerList,
   },
   ...metricsRoutes,
   ...hardwareRoutes,

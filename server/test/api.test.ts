@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as answers from "@slipway/contract/answers.ts";
+import { containerList } from "@slipway/contract/container-answers.ts";
 import { auditRoutes } from "@slipway/contract/audit-routes.ts";
 import { deviceRoutes } from "@slipway/contract/device-routes.ts";
 import { gitRoutes } from "@slipway/contract/git-routes.ts";
@@ -252,7 +253,7 @@ describe("apps", () => {
         .execute();
     }
     const { body } = await api.call("GET", path);
-    answers.containerList.parse(body);
+    containerList.parse(body);
     assert.deepEqual(
       body.map((one: Record<string, unknown>) => [one["containerState"], one["isTerminating"], one["containerIp"]]),
       [

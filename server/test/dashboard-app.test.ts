@@ -100,8 +100,9 @@ describe("the pages of an app on a phone", { skip: withoutBrowser }, () => {
       await until(`${label} are shown`, () => phone.evaluate(`${list} !== null`));
       await isWhole(phone);
       assert.ok(await phone.evaluate(`${list}.scrollWidth <= ${list}.clientWidth`), `${label} fit`);
-      const unseen: string[] = await phone.evaluate(`[...${list}.querySelectorAll("tbody td:not(:empty)")]
-        .filter((cell) => cell.getBoundingClientRect().right > innerWidth || cell.offsetHeight === 0)
+      const unseen: string[] = await phone.evaluate(`[...${list}.querySelectorAll("tbody td")]
+        .filter((cell) => cell.textContent !== "")
+        .filter((cell) => cell.getBoundingClientRect().right > document.documentElement.clientWidth || cell.offsetHeight === 0)
         .map((cell) => cell.textContent)`);
       assert.deepEqual(unseen, [], label);
       const head = await phone.evaluate(

@@ -1,7 +1,7 @@
 // The list of the replicas of all apps of a project.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { containerList, endedContainerList } from "@slipway/contract/answers.ts";
+import { containerList, endedContainerList } from "@slipway/contract/container-answers.ts";
 import type { AppId, BuildId, ReplicaId } from "#lib/ids.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
 import { insertReleases } from "./support/release-rows.ts";

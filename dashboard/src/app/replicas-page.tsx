@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { List } from "#parts/list.tsx";
+import { Name } from "#parts/name.tsx";
 import { Answer, durationText, Short, sizeText, State, Time, useTitle } from "#parts/show.tsx";
 import { endedReplicasQuery, releasesQuery, replicasQuery, type AppRef } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
@@ -134,9 +135,13 @@ function Ended(): ReactNode {
             releaseOf.get(one.buildId) ?? "",
             <Time key="ended" at={one.endedAt} />,
             one.startedAt === null ? "–" : durationText(Date.parse(one.endedAt) - Date.parse(one.startedAt)),
-            <span key="why" className="note">
-              {one.reason ?? ""}
-            </span>,
+            one.reason === null ? (
+              ""
+            ) : (
+              <span key="why" className="note">
+                <Name of={one.reason} />
+              </span>
+            ),
             <Link key="log" to="/projects/$project/apps/$app/logs" params={ref} search={{ replica: one.containerId }}>
               Log
             </Link>,

@@ -1,6 +1,7 @@
 // Apps and their replicas.
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
+import type * as containers from "@slipway/contract/container-answers.ts";
 import { appStatusOf, type AppDetail, type CreatedApp } from "#apps/app.ts";
 import type { AppWithState, ReplicaRow } from "#apps/app-store.ts";
 import { must } from "#lib/assert.ts";
@@ -15,7 +16,7 @@ import type { HandlerParts } from "./parts.ts";
 export function appHandlers(parts: HandlerParts) {
   const { apps, lifecycle, urls, limit, replicaUses, clock } = parts;
   const waitReason = (appId: AppId): string | null => parts.waitReason(appId) ?? parts.buildWaitReason(appId) ?? null;
-  const showContainers = async (rows: readonly ReplicaRow[]): Promise<z.infer<typeof answers.containerList>> => {
+  const showContainers = async (rows: readonly ReplicaRow[]): Promise<z.infer<typeof containers.containerList>> => {
     const uses = rows.length === 0 ? null : await replicaUses();
     return rows.map((replica) => showContainer(replica, { now: clock.now(), use: uses?.get(replica.id) }));
   };
@@ -67,7 +68,7 @@ export function appHandlers(parts: HandlerParts) {
         startedFor: row.is_trial ? "trial" : "calls",
         reason: row.reason,
         exitCode: row.exit_code,
-      })) satisfies z.infer<typeof answers.endedContainerList>;
+      })) satisfies z.infer<typeof containers.endedContainerList>;
     },
     async listProjectContainers(call) {
       return await showContainers(await apps.replicasOf(projectOf(call)));
@@ -143,7 +144,7 @@ const containerStates = {
 function showContainer(
   container: ReplicaRow,
   { now, use }: { readonly now: number; readonly use: ReplicaUse | undefined },
-): z.infer<typeof answers.containerList>[number] {
+): z.infer<typeof containers.containerList>[number] {
   const startedAt = container.started_at;
   // A Unix socket has no host.
   const host = container.address?.startsWith("unix:") ? null : (container.address?.replace(/:\d+$/, "") ?? null);
@@ -168,7 +169,7 @@ function showContainer(
   };
 }
 
-function showUse({ cpuCores, memoryBytes, network, gpu }: ReplicaUse): z.infer<typeof answers.replicaUse> {
+function showUse({ cpuCores, memoryBytes, network, gpu }: ReplicaUse): z.infer<typeof containers.replicaUse> {
   return {
     cpuCores,
     memoryBytes,
