@@ -207,7 +207,7 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     const tomlOf = (table: string, text: string): string => `[cerebrium.${table}]\n${text}\n`;
     await git.createRepo("acme", "examples", {
       "cerebrium.toml": tomlOf("hardware", "cpu = 500"),
-      "api/slipway.toml": `${tomlOf("hardware", "cpu = 2")}${tomlOf("scaling", "max_replicas = 3")}${tomlOf("oops", "")}`,
+      "api/slipway.toml": `${tomlOf("deployment", 'name = "from-file"')}${tomlOf("hardware", "cpu = 2")}${tomlOf("scaling", "max_replicas = 3")}${tomlOf("oops", "")}`,
       "<img src=x onerror='window.hacked=1'>/slipway.toml": tomlOf("hardware", `provider = "${"<b>".repeat(60)}"`),
       "docs/read.me": "",
     });
@@ -246,6 +246,8 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
       "slipway.toml: 3",
       "default: 4",
     ]);
+    await page.shows("the name has to be set on this page");
+    assert.equal(await placeholder("name"), "my-app");
     assert.deepEqual(await axeFindings(page), []);
     await takePicture(page, "new-app-file-light");
     await page.click("Create and deploy");

@@ -183,7 +183,8 @@ function NewApp({ project }: { readonly project: string }): ReactNode {
   const { folders, file } = useRepositorySettings(project, draft.form, branches.offer.values.length > 0);
   const inherited = inheritedOf([
     ["TOML file", toml],
-    [file?.name ?? "", file],
+    // A name in the repository is read too late: the app has one before its first build.
+    [file?.name ?? "", file && { ...file, settings: file.settings.filter(({ name }) => name !== "name") }],
   ]);
   const form = { ...draft.form, inherited };
   return (
