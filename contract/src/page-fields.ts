@@ -1,4 +1,4 @@
-// The two parameters of every paginated list: the page size and the page token.
+// The two parameters of every paginated list, the page size and the page token, and the text that some lists are searched for.
 import type { Field } from "./field.ts";
 
 /** The maximum number of items on a page: 1 to `most`. */
@@ -21,4 +21,16 @@ export const nextToken = <const From extends "nextToken" | "nextPageToken">(from
     allowed: `the ${from} of an earlier answer`,
     default: null,
     about: `Goes on after an earlier answer: its ${from}.`,
+  }) as const satisfies Field;
+
+/** A part of a name. */
+export const searchText = (about: string, defaultAbout: string) =>
+  ({
+    kind: "text",
+    toml: null,
+    form: /^[^\x00-\x1f\x7f]{1,100}$/,
+    allowed: "1 to 100 characters",
+    default: null,
+    defaultAbout,
+    about,
   }) as const satisfies Field;

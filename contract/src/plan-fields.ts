@@ -1,6 +1,6 @@
 // Fields of queries and bodies of the routes of plans and budgets, as rows like those of `parameters.ts`.
 import type { Field } from "./field.ts";
-import { nextToken, pageSize } from "./page-fields.ts";
+import { nextToken, pageSize, searchText } from "./page-fields.ts";
 
 /** The body of `PATCH /v2/operator/projects/{project_id}`. */
 export const operatorProjectFields = {
@@ -16,15 +16,10 @@ export const operatorProjectFields = {
 
 /** `GET /v2/operator/projects`. */
 export const operatorProjectQuery = {
-  search: {
-    kind: "text",
-    toml: null,
-    form: /^[^\x00-\x1f\x7f]{1,100}$/,
-    allowed: "1 to 100 characters",
-    default: null,
-    defaultAbout: "all projects",
-    about: "Only projects whose name contains this, in upper or lower case, or that have this id.",
-  },
+  search: searchText(
+    "Only projects whose name contains this, in upper or lower case, or that have this id.",
+    "all projects",
+  ),
   pageSize: pageSize(200, 50, "projects"),
   nextToken: nextToken("nextToken", /^(dev-)?p-[0-9a-f]{8}$/),
 } as const satisfies Record<string, Field>;

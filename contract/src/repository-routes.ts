@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { appFields } from "./app-fields.ts";
 import type { Field } from "./field.ts";
+import { searchText } from "./page-fields.ts";
 import { paths, type Route } from "./route.ts";
 
 const repositories = `${paths.project}/git-repositories` as const;
@@ -66,14 +67,7 @@ const gitRepo = {
 } as const satisfies Field;
 
 const repositoryQuery = {
-  search: {
-    kind: "text",
-    toml: null,
-    form: /^[^\x00-\x1f\x7f]{1,100}$/,
-    allowed: "1 to 100 characters",
-    default: null,
-    about: "Only repositories whose name contains this text; case-insensitive.",
-  },
+  search: searchText("Only repositories whose name contains this text; case-insensitive.", "all repositories"),
 } as const satisfies Record<string, Field>;
 
 const branchQuery = { gitRepo } as const satisfies Record<string, Field>;

@@ -26,10 +26,11 @@ export function writeBatches(
   const isAlone = (file: string): boolean =>
     groupedFiles.includes(file) || alone.test(readFileSync(join(cwd, file), "utf8"));
   const small = rest.filter((file) => !isAlone(file));
-  const batches = Array.from({ length: Math.ceil(small.length / batchSize) }, (_, index) => {
+  const count = Math.ceil(small.length / batchSize);
+  const batches = Array.from({ length: count }, (_, index) => {
     const path = join(folder, `${index + 1}.batch.mjs`);
     // Neighbours in a folder take about as long: each batch gets some of all.
-    const its = small.filter((__, place) => place % Math.ceil(small.length / batchSize) === index);
+    const its = small.filter((__, place) => place % count === index);
     writeFileSync(path, its.map((file) => `import "${pathToFileURL(join(cwd, file)).href}";\n`).join(""));
     return path;
   });

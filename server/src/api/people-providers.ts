@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { signInMethods } from "@slipway/contract/people-answers.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProviderId } from "#people/provider-auth.ts";
-import type { ProviderChange, VisitEnd } from "#people/provider-sign-in.ts";
+import type { ProviderChange, VisitBegin, VisitEnd } from "#people/provider-sign-in.ts";
 import { pathPart, bodyOf, type ApiCall, type Handlers } from "./call.ts";
 import { personCallerOf, setCookies, trierOf } from "./people-auth.ts";
 import { secretOf } from "./people-passwords.ts";
@@ -29,8 +29,7 @@ export function providerHandlers(api: HandlerParts) {
         returnTo: returnTo === null ? null : String(returnTo),
         ...trierOf(call, api),
       });
-      for (const line of visit.cookies) void call.reply.header("set-cookie", line);
-      return { url: visit.url };
+      return sendVisit(call, visit);
     },
     async listSignInMethods(call) {
       const accounts = await people.providers.accountsOf(personCallerOf(call).personId);
@@ -44,9 +43,7 @@ export function providerHandlers(api: HandlerParts) {
     },
     async connectProvider(call) {
       requireOwnPage(call.request, urls().baseUrl);
-      const visit = await people.providers.connect(personCallerOf(call), changeOf(call));
-      for (const line of visit.cookies) void call.reply.header("set-cookie", line);
-      return { url: visit.url };
+      return sendVisit(call, await people.providers.connect(personCallerOf(call), changeOf(call)));
     },
     async disconnectProvider(call) {
       await people.providers.disconnect(personCallerOf(call), changeOf(call));
@@ -63,6 +60,12 @@ export function providerHandlers(api: HandlerParts) {
       return undefined;
     },
   } satisfies Handlers;
+}
+
+/** The cookies are the browser's proof that it began the visit. */
+function sendVisit({ reply }: ApiCall, { url, cookies }: VisitBegin): { url: string } {
+  for (const line of cookies) void reply.header("set-cookie", line);
+  return { url };
 }
 
 function changeOf(call: ApiCall): ProviderChange {

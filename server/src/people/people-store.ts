@@ -6,6 +6,7 @@ import { must } from "#lib/assert.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { changeOne, changeRows, insertNew, type Db, type Tx } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
+import type { PeopleSettings } from "./people-settings.ts";
 
 export type SessionRow = Selectable<Tables["person_sessions"]>;
 export type AccountRow = Selectable<Tables["person_accounts"]>;
@@ -172,10 +173,18 @@ export async function noteAddress(
   return { isNew: !known.some((row) => row.address === address), isFirst: known.length === 0 };
 }
 
-/** In which ways a person can sign in, oldest first. */
-export function accountsOf(db: Db, personId: string): Promise<AccountRow[]> {
+/** Accounts that let a person in now, oldest first; that of the password is called `credential`. */
+export async function accountsOf(
+  db: Db,
+  personId: string,
+  settings: Pick<PeopleSettings, "oidc" | "github">,
+): Promise<AccountRow[]> {
   const rows = db.selectFrom("person_accounts").selectAll().where("person_id", "=", personId);
-  return rows.orderBy("created_at").orderBy("id").execute();
+  const all = await rows.orderBy("created_at").orderBy("id").execute();
+  // Others are of an issuer that the operator has replaced.
+  return all.filter(({ provider_id: id, account_id }) => {
+    return id === "credential" || account_id.startsWith(`${settings[id as "oidc" | "github"]?.url} `);
+  });
 }
 
 /** Removes ways in which a person can sign in, all or those with one provider; returns how many there were. */

@@ -57,9 +57,8 @@ export class ProviderGate {
     const about = await this.#options.db.transaction().execute(async (tx) => {
       const person = await lockPerson(tx, personId);
       if (person === undefined || (await sessionById(tx, sessionId)) === undefined) return undefined;
-      const prefix = `${this.#settings[providerId]?.url} `;
-      const accounts = await accountsOf(tx, personId);
-      if (accounts.some((one) => one.provider_id === providerId && one.account_id.startsWith(prefix))) return undefined;
+      const accounts = await accountsOf(tx, personId, this.#settings);
+      if (accounts.some((one) => one.provider_id === providerId)) return undefined;
       await recordOfPerson(tx, { action: "person.provider_connect", about: person, ...event });
       return person;
     });

@@ -92,11 +92,7 @@ export class ProviderSignIn {
 
   /** Accounts that let the person in now, oldest first; that of the password is called `credential`. */
   async accountsOf(personId: string, db: Db = this.#parts.db): Promise<AccountRow[]> {
-    const { settings } = this.#parts;
-    // Others are of an issuer that the operator has replaced.
-    return (await accountsOf(db, personId)).filter(({ provider_id: id, account_id }) => {
-      return id === "credential" || account_id.startsWith(`${settings[id as ProviderId]?.url} `);
-    });
+    return accountsOf(db, personId, this.#parts.settings);
   }
 
   /**
