@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { OutwardAnswer } from "#lib/outward-request.ts";
+import { anyText } from "#test/support/any-text.ts";
 import { judgeBatch, type BatchVerdict, type JudgedBatch } from "./forwarding-schedule.ts";
 
 const dayMs = 86_400_000;
@@ -67,7 +68,7 @@ test("no answer makes it throw or wait for what is no number", () => {
     fc
       .tuple(fc.integer({ min: 100, max: 999 }), fc.option(fc.string()))
       .map(([status, text]) => answered(status, text)),
-    fc.string({ unit: "binary" }).map((reason) => ({ kind: "failed" as const, reason, durationMs: 1 })),
+    anyText().map((reason) => ({ kind: "failed" as const, reason, durationMs: 1 })),
   );
   fc.assert(
     fc.property(answer, fc.nat(), fc.double({ min: 0, max: 0.999, noNaN: true }), (given, failures, random) => {
