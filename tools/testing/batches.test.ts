@@ -11,7 +11,7 @@ import { isBatchFile, writeBatches } from "./batches.ts";
 import { groupedFiles } from "./drawn-files.ts";
 import { slowFiles } from "./slow-files.ts";
 
-test("every file runs once: the slow ones first, those that start processes alone, the others in batches", (t) => {
+test("every file runs once: the slow ones first, those that start processes or wait while they are loaded alone, the others in batches", (t) => {
   const folder = temporaryFolder(t, "batches");
   const source = (name: string, text: string): string => {
     writeFileSync(join(folder, name), text);
@@ -19,9 +19,10 @@ test("every file runs once: the slow ones first, those that start processes alon
   };
   const small = Array.from({ length: 30 }, (_, index) => source(`small-${index}.test.ts`, "export {};\n"));
   const starting = source("starting.test.ts", 'import { spawn } from "node:child_process";\n');
-  const files = writeBatches([starting, ...small], { cwd: folder, folder });
+  const waiting = source("waiting.test.ts", "const first = await ahead(async () => 1);\n");
+  const files = writeBatches([starting, waiting, ...small], { cwd: folder, folder });
   const batches = files.filter(isBatchFile);
-  assert.deepEqual(files, [...batches, starting]);
+  assert.deepEqual(files, [...batches, starting, waiting]);
   const run = batches.flatMap((path) => [...readFileSync(path, "utf8").matchAll(/small-\d+\.test\.ts/g)]);
   assert.deepEqual(run.map(([name]) => name).toSorted(), small.toSorted());
   assert.ok(batches.length < small.length / 5);

@@ -8,8 +8,14 @@ import { slowFiles } from "./slow-files.ts";
 
 /** How many files run in one process. */
 const batchSize = 12;
-/** The last: their tests seem to be in the file that draws them. */
-const alone = /node:child_process|\bprocess\.|\bglobalThis\.|\bmock\.|\bdrawTests\(/;
+/** Any of it in a file lets it run alone. */
+const alone = [
+  /node:child_process|\bprocess\.|\bglobalThis\.|\bmock\./,
+  // Its tests seem to be in the file that draws them.
+  /\bdrawTests\(/,
+  // The others do not wait while such a file is loaded, and the end of their tests is taken for the end of all.
+  /^(?:const|let|for|await)\b.*\bawait\b/m,
+];
 
 /** Whether it is one that runs others. */
 export function isBatchFile(path: string): boolean {
@@ -23,8 +29,11 @@ export function writeBatches(
 ): string[] {
   const slow = files.filter((file) => slowFiles.includes(file));
   const rest = files.filter((file) => !slow.includes(file));
-  const isAlone = (file: string): boolean =>
-    groupedFiles.includes(file) || alone.test(readFileSync(join(cwd, file), "utf8"));
+  const isAlone = (file: string): boolean => {
+    if (groupedFiles.includes(file)) return true;
+    const source = readFileSync(join(cwd, file), "utf8");
+    return alone.some((mark) => mark.test(source));
+  };
   const small = rest.filter((file) => !isAlone(file));
   const count = Math.ceil(small.length / batchSize);
   const batches = Array.from({ length: count }, (_, index) => {
