@@ -37,6 +37,12 @@ test("every method of HTTP that a path does not have is answered 405 with Allow 
   }
   const beside = `${api.baseUrl}/v2/projects/${api.projectId}/apps/`;
   assert.equal((await ask(`${beside}git`, "PROPFIND")).allow, "POST, OPTIONS");
+  // Not a request for an app of that name.
+  assert.equal((await ask(`${beside}git`, "GET")).allow, "POST, OPTIONS");
+  assert.equal((await ask(`${beside}git`, "HEAD")).status, 405);
+  assert.equal((await ask(`${beside}git`, "POST")).status, 401);
+  const options = await ask(`${api.baseUrl}//v2///projects/`, "OPTIONS");
+  assert.deepEqual(options, { status: 204, allow: "GET, POST, HEAD, OPTIONS", body: "" });
   assert.equal((await ask(`${beside}mine/`, "PROPFIND")).allow, "GET, PATCH, DELETE, HEAD, OPTIONS");
   for (const method of ["TRACE", "PROPFIND", "QUERY"]) {
     const answer = await ask(`${api.baseUrl}/nothing`, method);

@@ -10,6 +10,7 @@ import { test } from "node:test";
 import { brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 import { fastify } from "fastify";
 import { DashboardFiles } from "#api/dashboard-files.ts";
+import { OtherMethods } from "#api/other-methods.ts";
 import { addPages } from "#api/pages.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
@@ -179,7 +180,7 @@ test("until the pages are built, every address says so, or why not, and looks ag
   const folder = temporaryFolder(t, "dashboard");
   const api = fastify();
   for (const method of METHODS) if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
-  addPages(api, new DashboardFiles(folder));
+  addPages(api, new OtherMethods(api), new DashboardFiles(folder));
   t.after(() => api.close());
   const ask = (url: string): Promise<{ statusCode: number; body: string; headers: Record<string, unknown> }> =>
     api.inject({ method: "GET", url });

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Fault } from "#lib/fault.ts";
 import { DashboardFiles, typeOf, type DashboardFile } from "./dashboard-files.ts";
 import { escaped } from "./html-text.ts";
-import { addOtherMethods } from "./router.ts";
+import type { OtherMethods } from "./other-methods.ts";
 
 /** Only scripts and styles from here, none inline; the page may call only this API. */
 const policy =
@@ -31,10 +31,10 @@ const reference = ["docs.js", "docs-operation.js", "docs-try.js", "elements.js",
 type Answer = (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 
 /** Adds `/dashboard` and `/docs`, and everything below them. */
-export function addPages(api: FastifyInstance, files = new DashboardFiles()): void {
+export function addPages(api: FastifyInstance, others: OtherMethods, files = new DashboardFiles()): void {
   const add = (url: string, answer: Answer): void => {
     api.get(url, answer);
-    addOtherMethods(api, url, ["GET"]);
+    others.add(url, ["GET"]);
   };
   const sendPage: Answer = (request, reply) => {
     const page = files.page();

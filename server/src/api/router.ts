@@ -1,6 +1,5 @@
 // Registers the routes of the contract's table: for each the access check, the audit row of refusals, and the handler. A
 // known path with another method is answered 405, everything else 404.
-import { METHODS } from "node:http";
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { takesKey, type Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
@@ -13,6 +12,7 @@ import { RateLimit } from "#lib/rate-limit.ts";
 import { authenticate, authorize } from "./access.ts";
 import { appNameOf, pathPart, readQuery, type ApiCall, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
+import type { OtherMethods } from "./other-methods.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /**
@@ -26,15 +26,6 @@ const bytesMax = 26_214_400;
 
 const keyForm = /^[\x21-\x7e]{1,255}$/;
 
-/** All that node's parser knows, so that each is answered; it hands over CONNECT in a way of its own. */
-const methods = METHODS.filter((method) => method !== "CONNECT");
-const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
-
-/** A path that has routes, and the methods that it allows. */
-type KnownPath = { readonly form: RegExp; readonly allow: string };
-
-const knownPaths = new WeakMap<FastifyInstance, KnownPath[]>();
-
 /** What is known about a request with a valid token. */
 const known = new WeakMap<FastifyRequest, { readonly route: Route; readonly caller: Caller }>();
 
@@ -42,25 +33,14 @@ const known = new WeakMap<FastifyRequest, { readonly route: Route; readonly call
 export function addRoutes(
   api: FastifyInstance,
   handlers: Readonly<Record<RouteId, Handler>>,
-  parts: HandlerParts,
+  { parts, others }: { readonly parts: HandlerParts; readonly others: OtherMethods },
 ): void {
-  for (const method of methods) if (!api.supportedMethods.includes(method)) api.addHttpMethod(method);
   const recorded = new RateLimit({ max: refusalsMax, clock: parts.clock });
-  const paths: KnownPath[] = [];
-  knownPaths.set(api, paths);
   for (const id of routeIds) addRoute(api, routes[id], handlers[id], parts);
   for (const path of new Set<string>(routeIds.map((id) => routes[id].path))) {
     const has = routeIds.filter((id) => routes[id].path === path).map((id) => routes[id].method);
-    addOtherMethods(api, urlOf(path), has);
+    others.add(urlOf(path), has);
   }
-  // Not in the handler below: Fastify reads the body of a QUERY first.
-  api.addHook("onRequest", (request, reply, done) => {
-    if (request.is404 && !usualMethods.includes(request.method)) {
-      const [path = ""] = request.url.split("?", 1);
-      refuseMethod(request, reply, paths.find(({ form }) => form.test(path))?.allow ?? usualMethods.join(", "));
-    }
-    done();
-  });
   api.setNotFoundHandler(() => {
     throw new Fault("not_found", "There is nothing at this path; /openapi.json lists all paths.");
   });
@@ -238,27 +218,6 @@ function byOf(request: FastifyRequest, caller: Caller | null): By {
     actor: caller === null ? anonymousActor : actorOf(caller),
     request: { id: request.id, address: request.clientAddress, userAgent },
   };
-}
-
-/** Answers 405 to other methods of a path than these, and handles OPTIONS; both list the allowed methods. */
-export function addOtherMethods(api: FastifyInstance, url: string, methodsOfPath: readonly string[]): void {
-  const has = new Set(methodsOfPath);
-  if (has.has("GET")) has.add("HEAD");
-  has.add("OPTIONS");
-  const allow = [...has].join(", ");
-  const method = usualMethods.filter((one) => !has.has(one));
-  // Routes for all methods that there are would take a tenth of a second at each start.
-  const onRequest = (request: FastifyRequest, reply: FastifyReply): never => refuseMethod(request, reply, allow);
-  if (method.length > 0) api.route({ method, url, onRequest, handler: () => undefined });
-  const form = new RegExp(`^${url.replaceAll(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`);
-  // As in Fastify, a path without parameters comes first.
-  knownPaths.get(api)?.[url.includes(":") ? "push" : "unshift"]({ form, allow });
-  api.options(url, (_request, reply: FastifyReply) => reply.header("allow", allow).code(204).send());
-}
-
-function refuseMethod({ method }: FastifyRequest, reply: FastifyReply, allow: string): never {
-  void reply.header("allow", allow);
-  throw new Fault("method_not_allowed", `${method} is not allowed here; allowed: ${allow}.`);
 }
 
 /** `{name}` in Fastify's notation. */

@@ -24,6 +24,7 @@ import { gitHookHandlers } from "./git-hooks.ts";
 import { logHandlers } from "./logs.ts";
 import { invitationHandlers, memberHandlers } from "./members.ts";
 import { operatorTokenHandlers } from "./operator-tokens.ts";
+import { OtherMethods } from "./other-methods.ts";
 import { addPages } from "./pages.ts";
 import { peopleHandlers } from "./people-auth.ts";
 import { passwordHandlers, twoFactorHandlers } from "./people-passwords.ts";
@@ -57,6 +58,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
   const { useCases, clock = systemClock } = parts;
   const ending = new AbortController();
   const api = openInstance(parts);
+  const others = new OtherMethods(api);
   api.addHook("preClose", (done) => {
     ending.abort(new Error("the platform is stopping"));
     done();
@@ -103,8 +105,8 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...volumeHandlers(all),
     ...platformHandlers(all),
   };
-  addRoutes(api, handlers, all);
-  addPages(api);
+  addRoutes(api, handlers, { parts: all, others });
+  addPages(api, others);
   return api;
 }
 
