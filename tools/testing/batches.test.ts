@@ -8,7 +8,7 @@ import { pathToFileURL } from "node:url";
 import { temporaryFolder } from "@slipway/server/test/support/folder.ts";
 import { projectDir } from "#tidy/tree.ts";
 import { isBatchFile, writeBatches } from "./batches.ts";
-import { groupedFiles } from "./drawn-files.ts";
+import { platformFiles } from "./drawn-files.ts";
 import { slowFiles } from "./slow-files.ts";
 
 test("every file runs once: the slow ones first, those that start processes or wait while they are loaded alone, the others in batches", (t) => {
@@ -27,7 +27,7 @@ test("every file runs once: the slow ones first, those that start processes or w
   assert.deepEqual(run.map(([name]) => name).toSorted(), small.toSorted());
   assert.ok(batches.length < small.length / 5);
 
-  const known = [...slowFiles.slice(0, 2), ...groupedFiles.filter((file) => !slowFiles.includes(file)).slice(0, 2)];
+  const known = [...slowFiles.slice(0, 2), ...platformFiles.filter((file) => !slowFiles.includes(file)).slice(0, 2)];
   assert.deepEqual(writeBatches(known, { cwd: projectDir, folder }), known);
 });
 

@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { groupedFiles } from "./drawn-files.ts";
+import { platformFiles } from "./drawn-files.ts";
 import { slowFiles } from "./slow-files.ts";
 
 /** How many files run in one process. */
@@ -30,7 +30,7 @@ export function writeBatches(
   const slow = files.filter((file) => slowFiles.includes(file));
   const rest = files.filter((file) => !slow.includes(file));
   const isAlone = (file: string): boolean => {
-    if (groupedFiles.includes(file)) return true;
+    if (platformFiles.includes(file)) return true;
     const source = readFileSync(join(cwd, file), "utf8");
     return alone.some((mark) => mark.test(source));
   };

@@ -1,9 +1,15 @@
-// Groups of test files of which the short form runs some, drawn by a seed: whole platforms that prove similar things, such as that
-// the commands of a guide work. Files that are in no group always run; every part of the product has tests there.
+// Groups of test files of which the short form runs some, drawn by a seed: files that prove similar things, such as that the
+// commands of a guide work. Files that are in no group always run. A change is tested with the files of its area beside it.
 import { drawSome } from "@slipway/server/test/support/drawn-cases.ts";
 
 /** Files of `server/test`, without `.test.ts`, and how many of them a short run has. */
-type Group = { readonly what: string; readonly max: number; readonly names: readonly string[] };
+type Group = {
+  readonly what: string;
+  /** No whole platforms: they may share a process with other files. */
+  readonly isSmall?: true;
+  readonly max: number;
+  readonly names: readonly string[];
+};
 
 const groups: readonly Group[] = [
   {
@@ -110,6 +116,73 @@ const groups: readonly Group[] = [
     ),
   },
   {
+    what: "rows and chains of the audit log",
+    isSmall: true,
+    max: 1,
+    names: words("audit-chain audit-chain-at-once audit-chain-retention audit-chain-roles audit-log"),
+  },
+  {
+    what: "people, members and their tokens",
+    isSmall: true,
+    max: 3,
+    names: words(
+      "accounts device-login members-api members-at-once people-false-tokens people-floods people-sign-in-methods",
+      "people-upgrade service-accounts tokens-api",
+    ),
+  },
+  {
+    what: "usage, plans and coupons",
+    isSmall: true,
+    max: 3,
+    names: words(
+      "budgets budgets-api coupons coupons-ledger coupons-operator plans-api statements usage-api usage-metering",
+      "usage-properties",
+    ),
+  },
+  {
+    what: "runs and webhooks",
+    isSmall: true,
+    max: 2,
+    names: words("lease runs-api runs-api-cancel runs-api-slow-readers runs-keeping webhooks webhooks-api"),
+  },
+  {
+    what: "repositories and sources",
+    isSmall: true,
+    max: 2,
+    names: words("create-app git-hooks-api git-hosts repositories-api source source-checkouts"),
+  },
+  {
+    what: "deployments",
+    max: 1,
+    names: words("build-leftovers deploy deploy-trial"),
+  },
+  {
+    what: "logs",
+    isSmall: true,
+    max: 1,
+    names: words("api-logs cli-logs logs-app logs-build"),
+  },
+  {
+    what: "volumes and uploads",
+    isSmall: true,
+    max: 1,
+    names: words("cli-volumes uploads-limits volume-downloads volumes"),
+  },
+  {
+    what: "what the process driver holds its replicas to",
+    max: 2,
+    names: words(
+      "drivers-process drivers-process-conformance drivers-process-hostile drivers-process-limits",
+      "drivers-process-networks drivers-process-sandbox",
+    ),
+  },
+  {
+    what: "all routes",
+    isSmall: true,
+    max: 1,
+    names: words("api-access-matrix api-fuzz api-limits api-routing-table"),
+  },
+  {
     what: "whole platforms",
     max: 1,
     names: words(
@@ -122,6 +195,11 @@ const groups: readonly Group[] = [
 
 /** The path of each file of each group. */
 export const groupedFiles: readonly string[] = groups.flatMap(({ names }) => names.map(pathOf));
+
+/** Of the groups of whole platforms. */
+export const platformFiles: readonly string[] = groups.flatMap(({ isSmall, names }) =>
+  isSmall ? [] : names.map(pathOf),
+);
 
 /** The files without those that are not drawn, and a line for each group. */
 export function drawFiles(

@@ -2,7 +2,7 @@
 import { statfsSync } from "node:fs";
 import { freemem } from "node:os";
 import { join } from "node:path";
-import { Client } from "pg";
+import { Pool } from "pg";
 import { SigningKeys } from "#accounts/keys.ts";
 import { platformActor } from "#audit/record.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -110,13 +110,18 @@ export function databaseUrl(url: string, name: string): string {
   return changed.toString();
 }
 
+/** Connections to the servers that statements ran on, by URL: a new one for each would take as long as the statement. */
+const administrators = new Map<string, Pool>();
+
 /** Runs one statement outside any test's database. */
 export async function administer(url: string, statement: string): Promise<void> {
-  const client = new Client({ connectionString: databaseUrl(url, "postgres"), connectionTimeoutMillis: 10_000 });
-  await client.connect();
-  try {
-    await client.query(statement);
-  } finally {
-    await client.end();
+  const connectionString = databaseUrl(url, "postgres");
+  let pool = administrators.get(connectionString);
+  if (pool === undefined) {
+    pool = new Pool({ connectionString, connectionTimeoutMillis: 10_000, allowExitOnIdle: true });
+    // A server that stops ends them.
+    pool.on("error", () => undefined);
+    administrators.set(connectionString, pool);
   }
+  await pool.query(statement);
 }
