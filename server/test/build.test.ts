@@ -22,7 +22,7 @@ import { isAlive } from "#test/support/is-alive.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
 import { until } from "#test/support/until.ts";
 
-const test = drawTests({ what: "kinds of builds", count: 18, max: 3 });
+const test = drawTests({ what: "kinds of builds", count: 18, max: 5 });
 
 const registryAuth = (): Promise<null> => Promise.resolve(null);
 

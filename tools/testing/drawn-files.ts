@@ -22,14 +22,9 @@ const groups: readonly Group[] = [
     ),
   },
   {
-    what: "kills under async runs",
+    what: "kills under async runs and the audit log",
     max: 1,
-    names: words("async-chaos async-crash-points faults-platform"),
-  },
-  {
-    what: "kills under the audit log",
-    max: 1,
-    names: words("audit-chain-kill audit-forwarding-kill"),
+    names: words("async-chaos async-crash-points audit-chain-kill audit-forwarding-kill faults-platform"),
   },
   {
     what: "long proofs of the audit log",
@@ -37,14 +32,12 @@ const groups: readonly Group[] = [
     names: words("audit-chain-verify audit-log-keeping audit-walk"),
   },
   {
-    what: "faults around the platform",
-    max: 1,
-    names: words("faults-clients faults-clock faults-database faults-disk"),
-  },
-  {
-    what: "releases under load",
-    max: 1,
-    names: words("deploys-under-load roll-outs"),
+    what: "faults around the platform, load and hostile apps",
+    max: 2,
+    names: words(
+      "callers deploys-under-load drivers-process-disk faults-clients faults-clock faults-database faults-disk",
+      "hostile-repositories replica-crashes roll-outs",
+    ),
   },
   {
     what: "containers",
@@ -95,13 +88,8 @@ const groups: readonly Group[] = [
     names: words("people-passwords people-platform people-providers people-sign-in people-two-factor tokens-platforms"),
   },
   {
-    what: "misfortune and hostile apps",
-    max: 1,
-    names: words("callers drivers-process-disk hostile-repositories replica-crashes"),
-  },
-  {
     what: "processes, locks and restarts",
-    max: 2,
+    max: 1,
     names: words(
       "change-app database-lock drivers-process-exits embedded inherited-descriptors secrets-restart",
       "audit-chain-cli audit-export",
@@ -109,7 +97,7 @@ const groups: readonly Group[] = [
   },
   {
     what: "long lists, shares and histories",
-    max: 3,
+    max: 2,
     names: words(
       "api-nonsense audit-forwarding deploy-fairness drivers-process-logs held-runs people-device-cookie",
       "rights-at-once runs-api-dead use-history volumes-hostile webhooks-use-cases",
@@ -152,9 +140,9 @@ const groups: readonly Group[] = [
     names: words("create-app git-hooks-api git-hosts repositories-api source source-checkouts"),
   },
   {
-    what: "deployments",
+    what: "builds and deployments",
     max: 1,
-    names: words("build-leftovers deploy deploy-trial"),
+    names: words("build build-leftovers deploy deploy-trial"),
   },
   {
     what: "logs",
