@@ -83,21 +83,22 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   let server: RunServer | undefined;
   let engine: EngineService | undefined;
   try {
+    // Meanwhile; a single file seldom needs pip, and installs it itself.
+    const python = files.length > 0 ? Promise.resolve(nothing) : runPython();
+    const pip = files.length > 0 ? null : makePipSeed(folder.apart("pip"));
+    pip?.catch(() => undefined);
     server = await startRunServer();
     process.env[testDatabaseVariable] = server.url;
     engine = await startEngineService(folder.apart("docker"), { isEager: isWhole, isDemanded: isComplete });
     process.env[engineServiceVariable] = engine.socketPath;
-    // A single file seldom needs pip, and installs it itself.
-    if (files.length === 0) process.env[pipSeedVariable] = await makePipSeed(folder.apart("pip"));
-    const [outcome, python] = await Promise.all([
-      runNodeTests({
-        ...{ patterns: files.length > 0 ? files : testFiles, isShort: isWhole && !isComplete },
-        ...{ options, cwd: projectDir, signal: ending.signal, batchFolder: isWhole ? folder.apart("batches") : null },
-      }),
-      files.length > 0 ? nothing : runPython(),
-    ]);
-    return report(outcome, python, await leftovers(folder, server, engine));
+    if (pip !== null) process.env[pipSeedVariable] = await pip;
+    const outcome = await runNodeTests({
+      ...{ patterns: files.length > 0 ? files : testFiles, isShort: isWhole && !isComplete },
+      ...{ options, cwd: projectDir, signal: ending.signal, batchFolder: isWhole ? folder.apart("batches") : null },
+    });
+    return report(outcome, await python, await leftovers(folder, server, engine));
   } finally {
+    ending.abort();
     await server?.stop();
     await engine?.stop();
     folder.remove();

@@ -112,7 +112,7 @@ const groups: readonly Group[] = [
   {
     what: "people, members and their tokens",
     isSmall: true,
-    max: 3,
+    max: 2,
     names: words(
       "accounts device-login members-api members-at-once people-false-tokens people-floods people-sign-in-methods",
       "people-upgrade service-accounts tokens-api",
@@ -121,7 +121,7 @@ const groups: readonly Group[] = [
   {
     what: "usage, plans and coupons",
     isSmall: true,
-    max: 3,
+    max: 2,
     names: words(
       "budgets budgets-api coupons coupons-ledger coupons-operator plans-api statements usage-api usage-metering",
       "usage-properties",
