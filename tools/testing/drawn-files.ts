@@ -22,18 +22,16 @@ const groups: readonly Group[] = [
     ),
   },
   {
-    what: "kills under async runs and the audit log",
+    what: "kills under async runs, and kills and long proofs of the audit log",
     max: 1,
-    names: words("async-chaos async-crash-points audit-chain-kill audit-forwarding-kill faults-platform"),
-  },
-  {
-    what: "long proofs of the audit log",
-    max: 1,
-    names: words("audit-chain-verify audit-log-keeping audit-walk"),
+    names: words(
+      "async-chaos async-crash-points audit-chain-kill audit-chain-verify audit-forwarding-kill audit-log-keeping",
+      "audit-walk faults-platform",
+    ),
   },
   {
     what: "faults around the platform, load and hostile apps",
-    max: 2,
+    max: 1,
     names: words(
       "callers deploys-under-load drivers-process-disk faults-clients faults-clock faults-database faults-disk",
       "hostile-repositories replica-crashes roll-outs",
@@ -130,13 +128,13 @@ const groups: readonly Group[] = [
   {
     what: "runs and webhooks",
     isSmall: true,
-    max: 2,
+    max: 1,
     names: words("lease runs-api runs-api-cancel runs-api-slow-readers runs-keeping webhooks webhooks-api"),
   },
   {
     what: "repositories and sources",
     isSmall: true,
-    max: 2,
+    max: 1,
     names: words("create-app git-hooks-api git-hosts repositories-api source source-checkouts"),
   },
   {
@@ -158,7 +156,7 @@ const groups: readonly Group[] = [
   },
   {
     what: "what the process driver holds its replicas to",
-    max: 2,
+    max: 1,
     names: words(
       "drivers-process drivers-process-conformance drivers-process-hostile drivers-process-limits",
       "drivers-process-networks drivers-process-sandbox",

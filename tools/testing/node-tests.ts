@@ -12,8 +12,8 @@ import { drawFiles } from "./drawn-files.ts";
 import { isBatchFile, writeBatches } from "./batches.ts";
 import { slowFiles } from "./slow-files.ts";
 
-/** The number of parallel files: more than cores, because each sometimes waits for processes and the database. */
-const filesAtOnce = availableParallelism() + 2;
+/** The number of parallel files: one more than cores, because each sometimes waits for processes and the database. */
+const filesAtOnce = availableParallelism() + 1;
 /** A test that takes longer is considered hung. */
 const testWaitMs = 300_000;
 
