@@ -83,7 +83,7 @@ async function main(parameters: readonly string[]): Promise<boolean> {
   let server: RunServer | undefined;
   let engine: EngineService | undefined;
   try {
-    // Meanwhile; a single file seldom needs pip, and installs it itself.
+    // While the database starts. A single file seldom needs pip, and installs it itself.
     const python = files.length > 0 ? Promise.resolve(nothing) : runPython();
     const pip = files.length > 0 ? null : makePipSeed(folder.apart("pip"));
     pip?.catch(() => undefined);

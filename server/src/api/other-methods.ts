@@ -50,8 +50,8 @@ export class OtherMethods {
   /** Whether it was answered. */
   #answer(request: FastifyRequest, reply: FastifyReply): boolean {
     const { method, url } = request;
-    const [path = ""] = url.split("?", 1);
-    const known = this.#paths.find(({ form }) => form.test(path.replaceAll(/\/+/g, "/")));
+    const path = url.split("?", 1)[0]?.replaceAll(/\/+/g, "/") ?? "";
+    const known = this.#paths.find(({ form }) => form.test(path));
     if (known === undefined && usualMethods.includes(method)) return false;
     if (known === undefined || method !== "OPTIONS") refuse(request, reply, known?.allowed ?? usualMethods);
     void reply.header("allow", known.allowed.join(", ")).code(204).send();
