@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { METHODS, request } from "node:http";
 import { test } from "node:test";
 import { faultAnswer } from "@slipway/contract/answers.ts";
+import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { startManagementApi } from "./support/management-api.ts";
 
 type Answer = { readonly status: number | undefined; readonly allow: string | undefined; readonly body: string };
@@ -48,5 +49,18 @@ test("every method of HTTP that a path does not have is answered 405 with Allow 
     const answer = await ask(`${api.baseUrl}/nothing`, method);
     assert.deepEqual([answer.status, answer.allow], [405, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"], method);
     faultAnswer.parse(JSON.parse(answer.body));
+  }
+});
+
+test("OPTIONS lists exactly the methods that a path has, also where another path with parameters matches it", async (t) => {
+  const api = await startManagementApi(t);
+  for (const path of new Set<string>(routeIds.map((id) => routes[id].path))) {
+    const own = routeIds.filter((id) => routes[id].path === path).map((id): string => routes[id].method);
+    if (own.includes("GET")) own.push("HEAD");
+    const url = api.baseUrl + path.replaceAll(/\{\w+\}/g, "x");
+    const answer = await ask(url, "OPTIONS");
+    assert.equal(answer.status, 204, path);
+    const allowed = answer.allow?.split(", ").toSorted();
+    assert.deepEqual(allowed, [...own, "OPTIONS"].toSorted(), path);
   }
 });

@@ -131,7 +131,8 @@ export function readBody(
   body: unknown,
 ): Record<string, Value> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object.`);
+    const having = shape.required.length === 0 ? "" : ` with ${shape.required.join(", ")}`;
+    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object${having}.`);
   }
   for (const name of Object.keys(body)) {
     if (!Object.hasOwn(shape.fields, name)) throw unknown(name, "field", shape.fields);

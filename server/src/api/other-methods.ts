@@ -31,8 +31,9 @@ export class OtherMethods {
     const form = new RegExp(`^${url.replaceAll(/:\w+/g, "[^/]+").replace("*", ".*")}/?$`);
     const allowed = [...methodsOfPath, ...(methodsOfPath.includes("GET") ? ["HEAD"] : []), "OPTIONS"];
     const added = { url, form, allowed };
-    // As in Fastify, a path without parameters comes first.
-    this.#paths[url.includes(":") ? "push" : "unshift"](added);
+    this.#paths.push(added);
+    // As in Fastify, a fixed part of a path comes before a parameter.
+    this.#paths.sort((one, other) => parametersOf(one) - parametersOf(other));
     for (const other of this.#paths) {
       this.#separate(added, other);
       this.#separate(other, added);
@@ -57,6 +58,10 @@ export class OtherMethods {
     void reply.header("allow", known.allowed.join(", ")).code(204).send();
     return true;
   }
+}
+
+function parametersOf({ url }: KnownPath): number {
+  return url.split(/[:*]/).length;
 }
 
 function refuse({ method }: FastifyRequest, reply: FastifyReply, allowed: readonly string[]): never {

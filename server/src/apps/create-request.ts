@@ -32,16 +32,19 @@ const otherNames: Readonly<Record<string, string>> = {
 
 /** Throws `Fault("malformed")` for a body that is not an object, `Fault("invalid")` for an unknown field. */
 export function readCreateRequest(body: unknown): CreateRequest {
-  const given = isObject(body) ? withoutNulls(body) : body;
-  const { configToml = null, dockerAuth = null, ...rest } = readChangeRequest(given);
+  if (!isObject(body)) throw noObject(body, "gitRepo and other fields of an app");
+  const { configToml = null, dockerAuth = null, ...rest } = readChangeRequest(withoutNulls(body));
   return { ...rest, configToml, dockerAuth };
+}
+
+function noObject(body: unknown, content: string): Fault {
+  const text = `The body is ${kindOf(body)}, but must be a JSON object with ${content}.`;
+  return new Fault("malformed", text);
 }
 
 /** Like `readCreateRequest`, but null has a meaning. */
 export function readChangeRequest(body: unknown): ChangeRequest {
-  if (!isObject(body)) {
-    throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object with the fields of an app.`);
-  }
+  if (!isObject(body)) throw noObject(body, "the fields of an app");
   const given = Object.entries(body).map(([name, value]) => [name, readValue(name, value)] as const);
   const fields = new Map<string, unknown>(given);
   const configToml = readText("config_toml", fields.get("config_toml"));

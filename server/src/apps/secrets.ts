@@ -25,12 +25,11 @@ export type Replacing = { readonly by: By; readonly restarts?: boolean };
 export type Replaced = { readonly changed: number; readonly restarted: number };
 
 /**
- * Parses the body of a request that replaces secrets: a flat object. Null values count as absent, and no body as no
- * secrets. Throws `Fault("malformed" | "invalid")`.
+ * Parses the body of a request that replaces secrets: a flat object, `{}` to remove all of them. Null values count as
+ * absent. Throws `Fault("malformed" | "invalid")`; also for no body, which must not remove anything.
  */
 export function readSecretMap(body: unknown): SecretMap {
-  if (body === undefined || body === null) return new Map();
-  if (typeof body !== "object" || Array.isArray(body)) {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new Fault("malformed", `The body is ${kindOf(body)}, but must be a JSON object of names and values.`);
   }
   const entries = Object.entries(body).filter((entry): entry is [string, unknown] => entry[1] !== null);
