@@ -4,15 +4,20 @@ import { readSecretMap, type SecretMap } from "#apps/secrets.ts";
 import { projectOf, refOf, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
+/** A whole file of names that need a word should not bury the rest of the answer. */
+const warningsShownMax = 5;
+
 /** Route handlers for secrets. */
 export function secretHandlers({ secrets }: HandlerParts) {
   const read = async (call: ApiCall, place: SecretScope): Promise<object> => shown(await secrets.read(place, call.by));
   const replace = async (call: ApiCall, place: SecretScope): Promise<object> => {
     const restarts = call.query["restart"] === true;
-    const { changed, restarted } = await secrets.replace(place, readSecretMap(call.body), { by: call.by, restarts });
+    const replaced = await secrets.replace(place, readSecretMap(call.body), { by: call.by, restarts });
+    const { changed, restarted, warnings } = replaced;
     const done = `${changed} ${changed === 1 ? "secret was" : "secrets were"} changed`;
     const apps = `${restarted} ${restarted === 1 ? "app is" : "apps are"} restarted, one replica after the other`;
-    return { message: restarts ? `${done}; ${apps}.` : `${done}; replicas see it when they start.` };
+    const message = restarts ? `${done}; ${apps}.` : `${done}; replicas see it when they start.`;
+    return { message: [message, ...warnings.slice(0, warningsShownMax)].join(" ") };
   };
   return {
     getProjectSecrets: (call) => read(call, ofProject(call)),

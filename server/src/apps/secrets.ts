@@ -9,6 +9,7 @@ import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 import { hasApp, noSuchApp } from "./app-store.ts";
 import { kindOf, shown } from "./refusal.ts";
+import { secretNameRefusal, secretNameWarning } from "./secret-names.ts";
 import * as store from "./secret-store.ts";
 
 const secretsMax = 1000;
@@ -21,8 +22,8 @@ export type SecretMap = ReadonlyMap<string, Secret>;
 /** The actor, and whether to restart the apps that use the secrets. */
 export type Replacing = { readonly by: By; readonly restarts?: boolean };
 
-/** How many secrets changed, and how many apps restart because of it. */
-export type Replaced = { readonly changed: number; readonly restarted: number };
+/** How many secrets changed, how many apps restart because of it, and what to know about names that were set. */
+export type Replaced = { readonly changed: number; readonly restarted: number; readonly warnings: readonly string[] };
 
 /**
  * Parses the body of a request that replaces secrets: a flat object, `{}` to remove all of them. Null values count as
@@ -74,7 +75,7 @@ export class Secrets {
 
   /**
    * Replaces all secrets of a scope, and restarts the apps that use them if requested. Throws `Fault("not_found")` when
-   * the app does not exist.
+   * the app does not exist, and `Fault("invalid")` for a name that would break apps, unless it was there before.
    */
   async replace(scope: store.SecretScope, secrets: SecretMap, { by, restarts = false }: Replacing): Promise<Replaced> {
     return await this.#db.transaction().execute(async (tx) => {
@@ -93,6 +94,8 @@ export class Secrets {
       for (const [name, value] of secrets) {
         const old = before.get(name);
         if (old?.reveal() === value.reveal()) continue;
+        const refusal = secretNameRefusal(name);
+        if (refusal !== null) throw new Fault("invalid", refusal);
         await store.putSealed(tx, scope, {
           name,
           value_sealed: this.#sealer.seal(value.reveal(), secretContext(scope, name)),
@@ -102,6 +105,8 @@ export class Secrets {
       const apps = restarts ? await store.restartApps(tx, scope) : [];
       for (const appId of apps) await notify(tx, "apps", appId);
       const changes = Object.fromEntries(changed);
+      const set = [...secrets.keys()].filter((name) => changed.has(name));
+      const warnings = set.map((name) => secretNameWarning(name)).filter((warning) => warning !== null);
       await record(tx, {
         projectId: scope.projectId,
         action: "secrets.update",
@@ -110,7 +115,7 @@ export class Secrets {
         // No secret can have this name.
         changes: restarts ? { ...changes, "(restarted apps)": { new: apps.length } } : changes,
       });
-      return { changed: changed.size, restarted: apps.length };
+      return { changed: changed.size, restarted: apps.length, warnings };
     });
   }
 
