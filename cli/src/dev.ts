@@ -1,13 +1,13 @@
 // `slipway dev`: runs the app of a folder on this machine, without a platform, and again at each save.
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { parseEnv } from "node:util";
 import { readAppFolder, tableOf, type AppFolder } from "./app-folder.ts";
 import { curlCall, exampleOf } from "./call-example.ts";
 import { command, type Given } from "./command.ts";
 import { DevProcess } from "./dev-process.ts";
 import { devPython } from "./dev-python.ts";
 import { DevWatch } from "./dev-watch.ts";
+import { readEnvFile } from "./env-file.ts";
 import { freePort } from "./free-port.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
@@ -113,7 +113,7 @@ class DevSession {
     const python = await devPython(folder, machine, this.#stop.signal);
     // It stays the same, so that callers find the app again.
     this.#port ??= await freePort(port, folder.custom?.port ?? usualPort);
-    const given = existsSync(variables) ? parseEnv(readFileSync(variables, "utf8")) : {};
+    const given = existsSync(variables) ? readEnvFile(readFileSync(variables), variables) : {};
     const beganMs = performance.now();
     const environment = { ...machine.environment, ...given };
     const app = new DevProcess({ folder, python, port: this.#port, environment });

@@ -1,9 +1,9 @@
 // `slipway secrets …`: the secrets of a project or an app. The API replaces all of them at once, so a change reads them, merges
 // and writes. Values are never printed but with `list --json`.
 import { readFile } from "node:fs/promises";
-import { parseEnv } from "node:util";
 import { answerOf } from "@slipway/client/client.ts";
 import { closestName } from "@slipway/server/src/lib/closest-name.ts";
+import { readEnvFile } from "./env-file.ts";
 import { askSecret, readInput } from "./prompt.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
 import { appOption, changeCommand, listCommand, type At } from "./resource.ts";
@@ -42,7 +42,11 @@ asks for the value on a terminal, and reads it from standard input elsewhere, so
     of: "project",
     operands: [{ name: "NAME=value", about: "A secret, or its name alone.", isOptional: true, isMany: true }],
     options: {
-      "from-env": { value: "<file>", about: 'All that a file of lines NAME=value has; "-" for standard input.' },
+      "from-env": {
+        value: "<file>",
+        about:
+          'All that a file of lines NAME=value has, as Docker Compose and python-dotenv read it; "-" for standard input.',
+      },
       ...restartOption,
       ...appOption,
     },
@@ -92,13 +96,13 @@ async function write({ api, path, given }: At, body: Readonly<Record<string, str
     : await answerOf(api.PATCH(appRoute, { params, body }));
 }
 
-async function fileSecrets({ given }: At): Promise<Record<string, string>> {
+async function fileSecrets({ given }: At): Promise<Readonly<Record<string, string>>> {
   const file = given.text("from-env");
   if (file === undefined) return {};
-  const text = file === "-" ? (await readInput()).toString() : await fileText(file);
-  const found = Object.entries(parseEnv(text)).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  if (found.length === 0) throw misuse(`${file} has no lines of the form NAME=value.`);
-  return Object.fromEntries(found);
+  const bytes = file === "-" ? await readInput() : await fileBytes(file);
+  const found = readEnvFile(bytes, file === "-" ? "standard input" : file);
+  if (Object.keys(found).length === 0) throw misuse(`${file} has no lines of the form NAME=value.`);
+  return found;
 }
 
 async function typedSecrets({ given, machine }: At): Promise<Record<string, string>> {
@@ -128,9 +132,9 @@ async function askedValue(name: string, isInteractive: boolean): Promise<string>
   return await askSecret(`${name}: `);
 }
 
-async function fileText(file: string): Promise<string> {
+async function fileBytes(file: string): Promise<Uint8Array> {
   try {
-    return await readFile(file, "utf8");
+    return await readFile(file);
   } catch (error) {
     throw misuse(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`, error);
   }
