@@ -69,6 +69,42 @@ for i in range(30):
   assert.ok(shortest < 50, `the shortest delay is ${shortest} ms`);
 });
 
+test("an unfinished line is seen as it stands, and as a whole when it is finished", async (t) => {
+  const { fixture, driver, sink } = await stage(t);
+  const go = join(temporaryFolder(t, "go"), "go");
+  const code = `import os, sys, time
+def wait(name):
+    while not os.path.exists("${go}" + name):
+        time.sleep(0.001)
+print("first")
+for step in range(3):
+    print(".", end="", flush=True)
+    wait(f"dots{step}")
+print(" done", flush=True)
+sys.stderr.write("10%\\r20%\\r")
+wait("bar")
+sys.stderr.write("100%\\n")
+print("Name: ", end="", flush=True)
+wait("asked")
+print("\\nlast", end="", flush=True)
+time.sleep(1000)`;
+  const artifact = fixture.artifact({ "app.py": code });
+  const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
+  await driver.start(spec, live);
+  const seen = async (line: string, name: string): Promise<void> => {
+    await until(`${line} is there`, () => sink.texts(spec.replicaId).at(-1) === line);
+    writeFileSync(`${go}${name}`, "");
+  };
+  await seen(".", "dots0");
+  await seen("..", "dots1");
+  await seen("...", "dots2");
+  await seen("20%", "bar");
+  await seen("Name: ", "asked");
+  await seen("last", "over");
+  const expected = ["first", ".", "..", "...", "... done", "20%", "100%", "Name: ", "last"];
+  assert.deepEqual(sink.texts(spec.replicaId), expected);
+});
+
 test("lines have the time when they were written, however late they are read", async (t) => {
   const store = Promise.withResolvers<void>();
   t.after(() => store.resolve());

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from _queue import SimpleQueue  # Not `queue`: what the runtime loads would hide an app's own module of that name.
 
+from .event_loops import allow_event_loop
+
 
 class Interrupted(BaseException):
     """Raised inside a plain function whose run is interrupted. No Exception, so that the app does not catch it."""
@@ -45,6 +47,7 @@ class Workers:
             threading.Thread(target=self._work, name="slipway-call", daemon=True).start()
 
     def _work(self) -> None:
+        allow_event_loop()
         while True:
             job, lost = self._jobs.get()
             try:

@@ -1,6 +1,8 @@
 """Calls of a real replica over a real socket: answers, refusals, ids, statuses, concurrency, cancelled calls."""
 
 import json
+import subprocess
+import sys
 import unittest
 import uuid
 
@@ -91,6 +93,31 @@ def hold(name=""):
 def thread():
     return threading.current_thread() is threading.main_thread()
 
+def asks_for_loop():
+    return asyncio.get_event_loop().run_until_complete(echo_later("done"))
+
+def closes_loop():
+    loop = asyncio.get_event_loop()
+    try:
+        return loop.run_until_complete(echo_later("done"))
+    finally:
+        loop.close()
+
+def runs():
+    return asyncio.run(echo_later("done"))
+
+def asks_in_own_thread():
+    raised = []
+    def ask():
+        try:
+            asyncio.get_event_loop()
+        except RuntimeError as error:
+            raised.append(str(error))
+    own = threading.Thread(target=ask, name="own")
+    own.start()
+    own.join()
+    return raised
+
 async def sleeps():
     try:
         seen.append("sleeping")
@@ -130,6 +157,21 @@ class CallTest(unittest.TestCase):
             made = answer.fields["x-request-id"]
             self.assertEqual(uuid.UUID(made).version, 4)
             self.assertEqual([answer.json()["run_id"], answer.result["run_id"]], [made, made])
+
+    def test_gives_a_plain_function_the_loop_that_a_plain_python_gives(self):
+        asked = "import asyncio; asyncio.get_event_loop()"
+        gives = subprocess.run([sys.executable, "-W", "ignore", "-c", asked], stderr=subprocess.DEVNULL).returncode == 0
+        # Also once an earlier call has closed the thread's loop, or has left it without one.
+        for _ in range(3):
+            for function in ("asks_for_loop", "closes_loop", "runs"):
+                answer = self.replica.call(function)
+                if gives or function == "runs":
+                    self.assertEqual([answer.status, answer.json().get("result")], [200, "done"])
+                else:
+                    self.assertIn("no current event loop", answer.json()["error"]["message"])
+        self.assertEqual(
+            self.replica.call("asks_in_own_thread").result, ["There is no current event loop in thread 'own'."]
+        )
 
     def test_keeps_what_the_app_set_in_its_context(self):
         for function in ("identity", "identity_later"):

@@ -35,6 +35,14 @@ async def part(text, number):
 def unfinished():
     sys.stdout.write("no line break")
 
+def bar():
+    for percent in (10, 20):
+        print("%d%%" % percent, end="\\r", flush=True)
+    end = time.monotonic() + 20
+    while not os.path.exists("go") and time.monotonic() < end:
+        time.sleep(0.003)
+    print("done")
+
 def many(name, count):
     for number in range(count):
         print(name, number, "x" * (number % 300))
@@ -103,6 +111,40 @@ class StreamTest(unittest.TestCase):
             self.within("r", "x" * 1000)
         self.assertTrue(self.written().startswith(b"\x1er\x1fxxx"))
         self.assertEqual(self.written().count(b"\n"), 1)
+
+    def test_writes_a_flushed_line_before_it_is_finished_and_again_when_it_has_grown(self):
+        self.within("r", "..")
+        self.stream.show()
+        self.assertEqual(self.written(), b"", "it was not flushed")
+        token = current_run.set("r")
+        self.stream.flush()
+        self.stream.show()
+        self.stream.flush()
+        self.stream.show()
+        self.assertEqual(self.written(), b"\x1er\x1f..\n")
+        self.stream.write(". done\n")
+        self.assertEqual(self.written(), b"\x1er\x1f..\n\x1er\x1f... done\n")
+        self.stream.write("Name: ")
+        self.stream.flush()
+        self.stream.show()
+        self.stream.write("\nnext\n")
+        self.assertTrue(self.written().endswith(b"done\n\x1er\x1fName: \n\x1er\x1fnext\n"))
+        self.stream.write("last")
+        self.stream.flush()
+        self.stream.show()
+        self.stream.end_run("r")
+        current_run.reset(token)
+        self.assertTrue(self.written().endswith(b"next\n\x1er\x1flast\n"))
+
+    def test_replaces_a_line_at_each_carriage_return(self):
+        for percent in range(101):
+            self.stream.write("\r%3d%% %s" % (percent, "#" * 2000))
+            if percent == 50:
+                self.stream.show()
+        self.stream.show()
+        self.stream.write("\n")
+        bar = "#" * 2000
+        self.assertEqual(self.written().decode(), " 50%% %s\n100%% %s\n" % (bar, bar))
 
     def test_cannot_be_made_to_claim_another_run(self):
         self.stream.write("a\n\x1er1\x1fforged\nb\x1ec\n")
@@ -193,6 +235,15 @@ class ReplicaTest(unittest.TestCase):
     def test_finishes_the_last_line_when_the_run_ends(self):
         self.replica.call("unfinished", x_request_id="r3")
         self.assertEqual(self.lines("r3"), ["no line break"])
+
+    def test_shows_what_was_flushed_while_the_call_goes_on(self):
+        with self.replica.client() as client:
+            client.send(b"POST /bar HTTP/1.1\r\nhost: a\r\nx-request-id: r7\r\ncontent-length: 2\r\n\r\n{}")
+            until(lambda: self.lines("r7") == ["20%"])
+            with open(os.path.join(self.replica.app, "go"), "w"):
+                pass
+            self.assertEqual(client.answer().status, 200)
+        self.assertEqual(self.lines("r7"), ["20%", "\rdone"])
 
     def test_marks_what_a_stream_prints(self):
         self.replica.call("stream", x_request_id="r4")

@@ -1,7 +1,7 @@
 // Output cut into lines: whole however it is read, bounded, and with the runs that lines belong to.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cutLines, lineBytesMax } from "./log-lines.ts";
+import { cutLines, lineBytesMax, unfinishedLine } from "./log-lines.ts";
 
 const reading = { isCutting: false, isEnd: false, hasFrames: false };
 const texts = (buffer: Buffer, given = reading): string[] => cutLines(buffer, given).lines.map(({ text }) => text);
@@ -69,4 +69,31 @@ test("frames name the run of a line, where the runtime writes them", () => {
   );
   assert.equal(lines.at(-1)?.end, buffer.length - 1);
   assert.equal(texts(buffer)[0], `\x1e${id}\x1fin a run`);
+});
+
+test("of a line only what follows its last carriage return counts", () => {
+  const run = "\x1e0c44b97c-22ba-4da0-b9eb-8a9b60fc66be\x1f";
+  const cases: [string, string][] = [
+    ["10%\r20%\n", "20%"],
+    ["\r10%\r20%\r\n", "20%"],
+    ["10%\r\r\n", "10%"],
+    ["\r\n", ""],
+    [`${run}10%\r20%\n`, "20%"],
+  ];
+  for (const [given, text] of cases)
+    assert.deepEqual(texts(Buffer.from(given), { ...reading, hasFrames: true }), [text]);
+});
+
+test("a line that is written again and again needs no more room than one", () => {
+  const state = "#".repeat(1000);
+  const buffer = Buffer.from(`before\n${`\r${state}`.repeat(100)}`);
+  const { lines, bytes, isCutting } = cutLines(buffer, reading);
+  assert.deepEqual([lines.map(({ text }) => text), bytes, isCutting], [["before"], buffer.length - 1000, false]);
+  assert.deepEqual(texts(Buffer.concat([buffer.subarray(bytes), Buffer.from("!\n")])), [`${state}!`]);
+});
+
+test("an unfinished line is what a reader would see of it, and bounded", () => {
+  const line = (text: string): string | undefined => unfinishedLine(Buffer.from(text), false)?.text;
+  assert.deepEqual([line("..."), line("10%\r20%\r"), line(" \r"), line("")], ["...", "20%", undefined, undefined]);
+  assert.equal(line(`a${".".repeat(2000)}`), `… ${".".repeat(2000)}`);
 });

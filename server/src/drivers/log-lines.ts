@@ -1,4 +1,5 @@
-// Splits an app's output into lines and finds the run of each line. Pure.
+// Splits an app's output into lines and finds the run of each line. Of a line only what follows its last carriage return counts,
+// as on a terminal. Pure.
 import type { RunId } from "#lib/ids.ts";
 
 /** Lines are truncated to this length; the rest of the line is dropped. */
@@ -6,8 +7,11 @@ export const lineBytesMax = 64 * 1024;
 /** Lines per batch; storing that many may take a second. */
 const linesMax = 5_000;
 
+/** `runId`: the run that printed it, if known. */
+export type OutputLine = { readonly runId: RunId | null; readonly text: string };
+
 /** `end`: where it ends, counted from the start of the cut bytes. */
-export type CutLine = { readonly runId: RunId | null; readonly text: string; readonly end: number };
+export type CutLine = OutputLine & { readonly end: number };
 
 export type Cut = {
   readonly lines: readonly CutLine[];
@@ -36,7 +40,12 @@ export function cutLines(
     start = end + 1;
     if (lines.length === linesMax) return { lines, bytes: start, isCutting };
   }
-  const rest = buffer.length - start;
+  let rest = buffer.length - start;
+  if (rest >= lineBytesMax && !isCutting && !(given.hasFrames && buffer[start] === frameMark)) {
+    // Earlier states of a line that is written again and again.
+    start += rest - visibleOf(buffer.subarray(start)).length;
+    rest = buffer.length - start;
+  }
   if (rest > 0 && (isCutting || given.isEnd || rest >= lineBytesMax)) {
     take(buffer.length);
     isCutting = !given.isEnd;
@@ -46,19 +55,44 @@ export function cutLines(
 }
 
 /**
+ * The unfinished line in the bytes after the last cut, as it stands: a progress bar, or a question. Null when a reader would
+ * see nothing.
+ */
+export function unfinishedLine(rest: Buffer, hasFrames: boolean): OutputLine | null {
+  const line = lineOf(rest, hasFrames);
+  if (line.text.trim() === "") return null;
+  const isLong = line.text.length > unfinishedLengthMax;
+  return isLong ? { ...line, text: `… ${line.text.slice(-unfinishedLengthMax)}` } : line;
+}
+
+/** How soon an unfinished line is delivered; it is to be seen within a second. */
+export const unfinishedAfterMs = 800;
+/** It is delivered again whenever it has grown. */
+const unfinishedLengthMax = 2_000;
+
+/**
  * RS, run id, US, line: how the runtime writes output of a run. An empty id escapes a line outside of runs that began with RS.
  */
 const frameForm = /^\x1e([0-9A-Za-z_-]{0,64})\x1f/;
+const frameMark = 0x1e;
+const frameBytesMax = 66;
 const carriageReturn = 0x0d;
 
-function lineOf(bytes: Buffer, hasFrames: boolean): Omit<CutLine, "end"> {
-  let end = Math.min(bytes.length, lineBytesMax);
+function lineOf(bytes: Buffer, hasFrames: boolean): OutputLine {
+  const frame = hasFrames ? frameForm.exec(bytes.toString("latin1", 0, frameBytesMax)) : null;
+  const visible = visibleOf(bytes.subarray(frame?.[0].length ?? 0));
+  let end = Math.min(visible.length, lineBytesMax);
   // Do not cut inside a character.
-  while (end < bytes.length && end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
-  if (end === bytes.length && bytes[end - 1] === carriageReturn) end--;
+  while (end < visible.length && end > 0 && ((visible[end] ?? 0) & 0xc0) === 0x80) end--;
+  while (end > 0 && visible[end - 1] === carriageReturn) end--;
   // PostgreSQL cannot store NUL in text.
-  const text = bytes.toString("utf8", 0, end).replaceAll("\0", "\ufffd");
-  const frame = hasFrames ? frameForm.exec(text) : null;
-  if (frame === null) return { runId: null, text };
-  return { runId: frame[1] ? (frame[1] as RunId) : null, text: text.slice(frame[0].length) };
+  const text = visible.toString("utf8", 0, end).replaceAll("\0", "\ufffd");
+  return { runId: frame?.[1] ? (frame[1] as RunId) : null, text };
+}
+
+/** What follows the last carriage return that is not at the end. */
+function visibleOf(bytes: Buffer): Buffer {
+  let end = bytes.length;
+  while (end > 0 && bytes[end - 1] === carriageReturn) end--;
+  return end === 0 ? bytes.subarray(bytes.length) : bytes.subarray(bytes.lastIndexOf(carriageReturn, end - 1) + 1);
 }

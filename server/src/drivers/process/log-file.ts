@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
-import { cutLines, type CutLine } from "#drivers/log-lines.ts";
+import { cutLines, unfinishedLine, type CutLine } from "#drivers/log-lines.ts";
 import { withRightToRead } from "./replica-files.ts";
 
 /** How far the file was delivered; stored on disk. `gap`: a part that was dropped unread because there was too much output. */
@@ -129,6 +129,18 @@ export class LogFile {
       writtenAt: mtimeMs,
       next: { offset: from + cut.bytes, isCutting: cut.isCutting, endsGap },
     };
+  }
+
+  /** The line without a newline at its end, once all before it was read; null when there is none. */
+  async unfinished(): Promise<ReturnType<typeof unfinishedLine>> {
+    const { size } = await this.#stat();
+    const { offset, isCutting, gap } = this.#position;
+    const length = size - offset;
+    if (isCutting || gap !== null || length <= 0 || length > pieceBytesMax) return null;
+    const buffer = Buffer.allocUnsafe(length);
+    const { bytesRead } = await this.#handle.read(buffer, 0, length, offset);
+    const rest = buffer.subarray(0, bytesRead);
+    return rest.includes(0x0a) ? null : unfinishedLine(rest, this.#hasFrames);
   }
 
   #timed(lines: readonly CutLine[], from: number, lastAt: number): LogPiece["lines"] {

@@ -2,6 +2,7 @@
 // reads more, and stores its position on disk. A crash of the platform repeats only the most recent lines.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import { storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
+import { UnfinishedLine } from "#drivers/unfinished-line.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
 import { readJson, writeIfFits } from "#drivers/json-file.ts";
 import { type ReplicaPaths } from "./replica-files.ts";
@@ -18,6 +19,7 @@ export class ReplicaLog {
   readonly #options: ReplicaLogOptions;
   readonly #files: Record<Stream, LogFile>;
   readonly #stop = new AbortController();
+  readonly #unfinished: Record<Stream, UnfinishedLine>;
   #cancelKeep: (() => void) | undefined;
   #isStoring = false;
   #isNudged = false;
@@ -35,6 +37,8 @@ export class ReplicaLog {
   private constructor(options: ReplicaLogOptions, files: Record<Stream, LogFile>) {
     this.#options = options;
     this.#files = files;
+    const unfinished = { clock: options.clock, onDue: () => this.look() };
+    this.#unfinished = { stdout: new UnfinishedLine(unfinished), stderr: new UnfinishedLine(unfinished) };
   }
 
   /** The last non-empty line of standard error so far, for the message on how the replica exited. */
@@ -68,7 +72,18 @@ export class ReplicaLog {
     while (this.#isNudged && !this.#isGone && !this.#stop.signal.aborted) {
       this.#isNudged = false;
       await this.#deliver(false);
+      await this.#deliverUnfinished();
     }
+  }
+
+  async #deliverUnfinished(): Promise<void> {
+    const { replicaId, clock } = this.#options;
+    const lines: ReplicaLine[] = [];
+    for (const stream of ["stdout", "stderr"] as const) {
+      const due = this.#unfinished[stream].due(await this.#files[stream].unfinished());
+      if (due !== null) lines.push({ replicaId, at: clock.now(), stream, ...due });
+    }
+    if (lines.length > 0) await this.#store(lines);
   }
 
   async #deliver(isEnd: boolean): Promise<void> {
@@ -107,6 +122,8 @@ export class ReplicaLog {
   /** Writes the position to disk. Call after `stop`. */
   async close(): Promise<void> {
     this.#stop.abort(new Error("the log was closed"));
+    this.#unfinished.stdout.stop();
+    this.#unfinished.stderr.stop();
     this.#keep();
     await Promise.all([this.#files.stdout.close(), this.#files.stderr.close()]);
   }
@@ -125,10 +142,11 @@ export class ReplicaLog {
     const { replicaId, clock } = this.#options;
     const nowMs = clock.now();
     const timeOf = (at: number): number => Math.round(Math.min(nowMs, at));
-    const lines = piece.lines.map(({ runId, text, at }) => ({ replicaId, at: timeOf(at), stream, runId, text }));
+    const all = piece.lines.map(({ runId, text, at }) => ({ replicaId, at: timeOf(at), stream, runId, text }));
     if (stream === "stderr")
-      this.#lastErrorLine = lines.findLast(({ text }) => text.trim() !== "")?.text ?? this.#lastErrorLine;
-    if (piece.dropped === 0) return lines;
+      this.#lastErrorLine = all.findLast(({ text }) => text.trim() !== "")?.text ?? this.#lastErrorLine;
+    const lines = this.#unfinished[stream].finished(all);
+    if (piece.dropped === 0) return [...lines];
     const text = `[slipway] ${piece.dropped} lines were dropped here: the app wrote faster than its lines can be stored.`;
     const at = lines[0]?.at ?? timeOf(piece.writtenAt);
     return [{ replicaId, at, stream, runId: null, text }, ...lines];
