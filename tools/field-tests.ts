@@ -37,6 +37,9 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
   cooldownPeriodSeconds: {
     any: { file: "scheduler.test.ts", test: "an idle replica is kept for the cooldownPeriodSeconds of its app" },
   },
+  corsCredentials: { any: { file: "cors.test.ts", test: "pages of named origins call a function" } },
+  corsHeaders: { any: { file: "cors.test.ts", test: "pages of named origins call a function" } },
+  corsOrigins: { any: { file: "cors.test.ts", test: "pages of named origins call a function" } },
   cpu: {
     process: {
       file: "drivers-process-limits.test.ts",
@@ -75,6 +78,7 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
     },
   },
   healthcheckEndpoint: both("healthcheckEndpoint"),
+  keepPathPrefix: { any: { file: "app-hosts.test.ts", test: "an app that keeps its path is asked for all of it" } },
   loadBalancingAlgorithm: { any: effects("loadBalancingAlgorithm") },
   logLevel: { any: effects("logLevel") },
   maxReplicaCount: { any: scaling },

@@ -32,6 +32,7 @@ export const apps = {
       State: state(app.status),
       "Waits for": app.waitReason,
       Address: app.internalEndpoint,
+      Page: app.pageUrl,
       Repository: app.gitRepo,
       Created: moment(app.createdAt),
       Changed: moment(app.updatedAt),

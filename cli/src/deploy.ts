@@ -255,9 +255,13 @@ class Deployment {
       return 1;
     }
     if (given.has("json")) return 0;
-    const isOpen = (await this.#existing())?.disableAuth === true;
+    const app = await this.#existing();
+    const isOpen = app?.disableAuth === true;
+    // A platform of an earlier version does not say.
+    const pageUrl = app?.pageUrl ?? null;
     const example = exampleOf(folder);
     machine.print(`\n${name} is live after ${seconds.toFixed(1)} s: ${plain(url)}`);
+    if (pageUrl !== null) machine.print(`  Its page:   ${plain(pageUrl)}`);
     machine.print(`  Call it:    ${plain(slipwayCall(name, example))}`);
     machine.print(`  With curl:  ${plain(curlCall(url, example, isOpen ? null : await this.#tokenText()))}`);
     machine.print(`  Its output: slipway logs ${name} -f`);

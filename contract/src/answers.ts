@@ -68,6 +68,8 @@ export const appDetail = z.strictObject({
   gitBranch: z.string(),
   gitPath: z.string(),
   internalEndpoint: z.url(),
+  /** Where a browser opens the app: null for functions, and for apps that take tokens. */
+  pageUrl: z.url().nullable(),
   lastBuildStatus: buildStatus.nullable(),
   /** Why the latest build ended as it did, or what it is waiting for; null when there is nothing to report. */
   lastBuildReason: z.string().nullable(),

@@ -3,13 +3,11 @@
 import { computeTypes, loadBalancingAlgorithms, logLevels, scalingMetrics } from "./app-choices.ts";
 import { egressField } from "./egress-field.ts";
 import type { Field, FieldChange, ValueOf } from "./field.ts";
+import { corsFields, webFields } from "./web-fields.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
 const pathForm = /^(?!\/)(?!(?:.*\/)?\.\.(?:\/|$))[^\\\x00-\x1f\x7f]{0,500}$/;
 const pathAllowed = 'a path inside the repository: relative, with "/", without "..", at most 500 characters';
-const endpointForm = /^(?:\/[\x21-\x7e]{0,499})?$/;
-const endpointAllowed = 'a path that starts with "/" and holds no spaces, or "" for a TCP connect';
-
 /** All fields, by their names in the request body. */
 export const appFields = {
   cliVersion: {
@@ -98,6 +96,7 @@ export const appFields = {
     default: 10,
     about: "Seconds before an idle replica is scaled down.",
   },
+  ...corsFields,
   cpu: {
     kind: "number",
     change: "replica",
@@ -202,16 +201,8 @@ export const appFields = {
     defaultAbout: "0 for CPU, 1 for all other compute types",
     about: "GPUs or accelerators of a replica; ignored on CPU.",
   },
-  healthcheckEndpoint: {
-    kind: "text",
-    change: "replica",
-    toml: "runtime.custom.healthcheck_endpoint",
-    form: endpointForm,
-    allowed: endpointAllowed,
-    default: "",
-    defaultAbout: "a TCP connect",
-    about: "HTTP path that answers 200 while an app with runtime custom is healthy.",
-  },
+  healthcheckEndpoint: webFields.healthcheckEndpoint,
+  keepPathPrefix: webFields.keepPathPrefix,
   loadBalancingAlgorithm: {
     kind: "choice",
     change: "live",
@@ -293,16 +284,7 @@ export const appFields = {
     default: "3.10",
     about: "Python version that the app runs with.",
   },
-  readycheckEndpoint: {
-    kind: "text",
-    change: "replica",
-    toml: "runtime.custom.readycheck_endpoint",
-    form: endpointForm,
-    allowed: endpointAllowed,
-    default: "",
-    defaultAbout: "a TCP connect",
-    about: "HTTP path that answers 200 while an app with runtime custom accepts calls.",
-  },
+  readycheckEndpoint: webFields.readycheckEndpoint,
   region: {
     kind: "text",
     change: "replica",

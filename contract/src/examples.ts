@@ -11,7 +11,12 @@ const token = "ZXhhbXBsZS10b2tlbg";
 const byName: Json = {
   ...{ appId, app_id: appId, modelId: appId, projectId: "p-4f1c09aa", project_id: "p-4f1c09aa", projectName: "Shop" },
   ...{ containerId: "hello-3f9a1c07be", containerName: "hello-3f9a1c07be", functionName: "predict", pool: "local" },
-  ...{ appUrl: `${site}/v4/p-4f1c09aa/hello`, internalEndpoint: `${site}/v4/p-4f1c09aa/hello`, name: "hello" },
+  appUrl: `${site}/v4/p-4f1c09aa/hello`,
+  internalEndpoint: `${site}/v4/p-4f1c09aa/hello`,
+  pageUrl: "https://hello-p-4f1c09aa.apps.example.org/",
+  corsHeaders: "X-Api-Version",
+  corsOrigins: "https://shop.example.org",
+  name: "hello",
   ...{
     dashboardUrl: `${site}/dashboard/projects/p-4f1c09aa/apps/${appId}`,
     link: `${site}/dashboard/invitations/kX9fQ2`,

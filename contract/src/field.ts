@@ -53,6 +53,9 @@ type ListField = Common & {
   readonly choices?: readonly string[];
   /** Its elements are ranges of addresses. */
   readonly areRanges?: true;
+  /** The form of its elements, and what to call them. */
+  readonly elementForm?: RegExp;
+  readonly elementsAre?: string;
   readonly lengthMin: number;
   readonly lengthMax: number;
   readonly isSingleAllowed: boolean;
@@ -176,8 +179,9 @@ function listSchema(field: ListField): z.ZodType {
   return field.isSingleAllowed ? z.union([element, bounded]) : bounded;
 }
 
-function elementSchema({ choices, areRanges }: ListField): z.ZodType {
+function elementSchema({ choices, areRanges, elementForm }: ListField): z.ZodType {
   if (choices !== undefined) return z.enum(choices);
+  if (elementForm !== undefined) return z.string().regex(elementForm);
   return areRanges === true ? z.union([z.cidrv4(), z.cidrv6()]) : z.string().max(elementLengthMax).refine(isPlainText);
 }
 
@@ -189,6 +193,7 @@ function integersSchema({ min, max, lengthMax }: IntegersField): z.ZodType {
 function allowedList(field: ListField): string {
   const max = field.lengthMax;
   if (field.areRanges === true) return `a list of at most ${max} ranges of addresses such as 203.0.113.0/24`;
+  if (field.elementsAre !== undefined) return `a list of at most ${max} ${field.elementsAre}`;
   if (field.choices === undefined) return `a list of at most ${max} strings`;
   const once = field.isUnique ? ", none of them twice" : "";
   return `one of ${field.choices.join(", ")}, or a list of ${field.lengthMin} to ${max} of these${once}`;

@@ -18,7 +18,7 @@ import type { Db, Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 
 /** What `bootstrap.json` holds; scripts outside the platform read it. */
-export type BootstrapFile = Urls & {
+export type BootstrapFile = Omit<Urls, "appHosts"> & {
   readonly projectId: string;
   readonly ownerEmail: string;
   readonly ownerPassword: string;

@@ -44,8 +44,8 @@ export const settingTable = {
   SLIPWAY_TRUSTED_PROXIES: list("").about(
     "Addresses and ranges (CIDR, separated by commas) of proxies in front of the platform. Their X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host are believed and passed on to apps, so each proxy must set these or append to them. Without this setting, everything that comes through a proxy counts as one address, and as http.",
   ),
-  SLIPWAY_APP_PAGES_HOST: word(null).about(
-    "A second host name, under which nobody signs in to the dashboard: pages of apps run there without restrictions. Under any other name, browsers sandbox them (Content-Security-Policy: sandbox), because they would share the dashboard's sign-in.",
+  SLIPWAY_APP_PAGES_HOST: word("localhost").about(
+    "The name below which each app has a host name of its own, {app}-{project}.{name}, on which its pages run without restrictions; called by its path, browsers sandbox them (Content-Security-Policy: sandbox), because they would share the dashboard's sign-in. localhost needs no DNS and serves browsers on the platform's own machine; any other name needs a DNS record for *.{name}, and should be of another domain than the dashboard's.",
   ),
   SLIPWAY_DATA_DIR: text(".slipway").about(
     "Folder for the embedded database, keys, builds and replicas; relative to the folder in which the platform is started.",

@@ -118,8 +118,13 @@ describe("what is refused", () => {
   test("a host for pages of apps is a name of its own", () => {
     const SLIPWAY_PUBLIC_URL = "https://s.example/slipway";
     const of = (host: string) => ({ SLIPWAY_PUBLIC_URL, SLIPWAY_APP_PAGES_HOST: host });
-    assert.equal(readConfig(of("Apps.S.example")).appPagesHost, "apps.s.example");
-    for (const host of ["S.example", "apps.example:80", "https://apps.example", "-"]) {
+    const app = { projectId: "p-0123abcd", appName: "web" };
+    const own = (host: string) => readConfig(of(host)).appHosts.urlOf("https://s.example", app);
+    assert.equal(own("Apps.S.example"), "https://web-p-0123abcd.apps.s.example/");
+    assert.equal(own("localhost"), null, "it leads here only on this machine");
+    const here = readConfig({}).appHosts.urlOf("http://127.0.0.1:7070", app);
+    assert.equal(here, "http://web-p-0123abcd.localhost:7070/");
+    for (const host of ["S.example", "example", "apps.example:80", "https://apps.example", "-", "127.0.0.1"]) {
       assert.match(refusal(of(host)), /SLIPWAY_APP_PAGES_HOST is ".*", but must be a host name/);
     }
   });

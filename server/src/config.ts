@@ -6,6 +6,7 @@ import { readAuditForward } from "./config-audit.ts";
 import { readMetrics } from "./config-metrics.ts";
 import { readPeople } from "./config-people.ts";
 import { settingTable, type PlatformSettingName } from "./config-table.ts";
+import { AppHosts } from "#lib/app-hosts.ts";
 import { closestName } from "#lib/closest-name.ts";
 import { Secret } from "#lib/secret.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
@@ -46,8 +47,8 @@ export function readConfig(environment: Environment) {
     publicUrl: parseOptionalUrl("SLIPWAY_PUBLIC_URL", text("SLIPWAY_PUBLIC_URL")),
     announcements: announcementsOf(text),
     trustedProxies: new TrustedProxies(parseRanges("SLIPWAY_TRUSTED_PROXIES", text("SLIPWAY_TRUSTED_PROXIES"))),
-    /** In lower case. */
-    appPagesHost: parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL")),
+    /** The host names of apps. */
+    appHosts: new AppHosts(parsePagesHost(text("SLIPWAY_APP_PAGES_HOST"), text("SLIPWAY_PUBLIC_URL"))),
     /** Absolute. */
     dataDir: resolve(text("SLIPWAY_DATA_DIR") ?? ".slipway"),
     databaseUrl: databaseUrl === null ? null : new Secret(parseDatabaseUrl(databaseUrl)),
@@ -226,13 +227,16 @@ function parseNameServers(given: string | null): readonly string[] {
   });
 }
 
-/** The host name for app pages, without a port; it must differ from the dashboard's, or it would protect nothing. */
-function parsePagesHost(given: string | null, publicUrl: string | null): string | null {
-  if (given === null) return null;
-  const host = given.toLowerCase();
-  const isName = /^[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?$/.test(host);
-  if (isName && (publicUrl === null || URL.parse(publicUrl)?.hostname !== host)) return host;
-  const text = "must be a host name without a port, and different from that of SLIPWAY_PUBLIC_URL";
+/**
+ * The name above the host names of apps, without a port. Where the dashboard is at it or below it, pages of apps could set
+ * cookies for the dashboard; only below `localhost` do browsers refuse that.
+ */
+function parsePagesHost(given: string | null, publicUrl: string | null): string {
+  const host = (given ?? "localhost").toLowerCase();
+  const isName = /^[a-z0-9](?:[a-z0-9.-]{0,205}[a-z0-9])?$/.test(host) && isIP(host) === 0;
+  const dashboard = publicUrl === null ? "" : `.${URL.parse(publicUrl)?.hostname}`;
+  if (isName && (host === "localhost" || !dashboard.endsWith(`.${host}`))) return host;
+  const text = "must be a host name without a port, and neither that of SLIPWAY_PUBLIC_URL nor one above it";
   throw new ConfigRefused(`SLIPWAY_APP_PAGES_HOST is "${given}", but ${text}.`);
 }
 

@@ -220,5 +220,5 @@ function urlsOf(config: Config, port: number): Urls {
   const anyAddress = config.host === "0.0.0.0" || config.host === "::";
   const host = anyAddress ? "127.0.0.1" : config.host.includes(":") ? `[${config.host}]` : config.host;
   const baseUrl = config.publicUrl ?? `http://${host}:${port}`;
-  return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` };
+  return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard`, appHosts: config.appHosts };
 }

@@ -8,7 +8,7 @@ import { makePerson } from "./support/person.ts";
 import { findBrowser, startBrowser, type Page } from "./support/browser.ts";
 import { startManagementApi, testBy, type ApiUnderTest, type Json } from "./support/management-api.ts";
 import { signInOn } from "./support/page-stage.ts";
-import { helloPath, httpReplica, openProxyBed } from "./support/proxy-bed.ts";
+import { helloPath, httpReplica, openProxyBed, projectId } from "./support/proxy-bed.ts";
 import { until } from "./support/until.ts";
 
 const person = { email: "ada@example.test", password: "a password for tests" };
@@ -26,7 +26,7 @@ export type Asked = { readonly method: string; readonly url: string; readonly he
 
 export type HostileStage = {
   readonly baseUrl: string;
-  /** The same platform under the name that is for pages of apps. */
+  /** The app on the host name of its own. */
   readonly pagesUrl: string;
   readonly api: ApiUnderTest;
   /** Signed in to the dashboard. */
@@ -67,7 +67,6 @@ async function openFixture(t: TestContext): Promise<Fixture> {
   let platform: RequestListener = () => undefined;
   const bed = await openProxyBed(t, {
     ...{ route: { disableAuth: true }, settings: { runtime: "custom", replicaConcurrency: 100 } },
-    options: { appPagesHost: "localhost" },
     fallback: (request, response) => {
       asked.push(noted(request));
       platform(request, response);
@@ -91,7 +90,7 @@ async function openFixture(t: TestContext): Promise<Fixture> {
   });
   const id = await makePerson(api.db, { ...person, name: "Ada" });
   await createProject(api.db, { name: "Ada's", ownerId: id, by: testBy });
-  const pagesUrl = `http://localhost:${bed.port}`;
+  const pagesUrl = `http://hello-${projectId}.localhost:${bed.port}`;
   return { baseUrl, pagesUrl, api, asked, called, serve: (next) => (served = next) };
 }
 

@@ -223,10 +223,15 @@ const wholeSite: Record<string, Attempt> = {
       assert.match(String(await tried(page, register(scope))), /Error$/, scope);
     }
     // Where pages are not sandboxed a worker is the app's own, and for the app's own paths.
-    const free = await stage.look({}, `${stage.pagesUrl}${helloPath}`);
+    const free = await stage.look({}, `${stage.pagesUrl}${pagePath}`);
     stage.serve(script);
-    for (const scope of ["/", "/v4/", "/v4/p-00000001/other/"])
-      assert.equal(await tried(free, register(scope)), "SecurityError");
+    assert.equal(await tried(free, register(`${pagePath}/`)), "made");
+    assert.equal(await tried(free, register("/")), "SecurityError");
+    // A worker of the app's own root has all of the app's host, and nothing of the platform's.
+    const rooted = `navigator.serviceWorker.register("/worker.js", { scope: "/" }).then(() => "made")`;
+    assert.equal(await tried(free, rooted), "made");
+    const over = `navigator.serviceWorker.register("${stage.baseUrl}/v4/worker.js", { scope: "${stage.baseUrl}/" })`;
+    assert.equal(await tried(free, over), "SecurityError");
   },
   async "Clear-Site-Data for all of the platform"(stage) {
     await stage.victim.evaluate("localStorage.setItem('mine', 'kept')");
@@ -293,14 +298,38 @@ const wholeSite: Record<string, Attempt> = {
     await stage.victim.shows("No apps yet.");
     stage.asked.length = 0;
   },
-  async "from the second name, where pages run as they are: the platform and its cookies"(stage) {
+  async "from its own host name, where pages run as they are: the platform and its cookies"(stage) {
     const served = setting("a=1; Path=/", "b=1; Domain=localhost; Path=/", "slipway_session=mine; Path=/v2/auth");
-    const page = await stage.look(served, stage.pagesUrl + pagePath);
-    assert.notEqual(await page.evaluate("self.origin"), "null");
-    const read = `fetch("${stage.baseUrl}/v2/auth/token", { method: "POST", credentials: "include", body: "{}" }).then((answer) => answer.text())`;
+    const page = await stage.look(served, `${stage.pagesUrl}/page`);
+    assert.equal(await page.evaluate("self.origin"), stage.pagesUrl);
+    for (const script of ["c=1; Domain=localhost; Path=/", "d=1; Domain=127.0.0.1; Path=/", "e=1; Path=/"])
+      await page.evaluate(`void (document.cookie = ${JSON.stringify(script)})`);
+    const options = `{ method: "POST", credentials: "include", body: "{}" }`;
+    const read = `fetch("${stage.baseUrl}/v2/auth/token", ${options}).then((answer) => answer.text())`;
     assert.equal(await tried(page, read), "TypeError");
-    assert.deepEqual(await stage.cookiesFor(`${stage.pagesUrl}/v2/auth/token`), []);
-    assert.deepEqual(await stage.cookiesFor(`${stage.pagesUrl}/v4/p-00000001/other`), [], "nor do other apps get them");
+    const own = await stage.cookiesFor(`${stage.pagesUrl}/x`);
+    assert.deepEqual(own, ["a=1", "b=1", "e=1"], "its own are its own");
+    const port = new URL(stage.baseUrl).port;
+    for (const other of [`http://localhost:${port}/`, `http://other-p-00000001.localhost:${port}/`]) {
+      assert.deepEqual(await stage.cookiesFor(other), [], other);
+    }
+  },
+  async "from its own host name: the dashboard's address under that name, framed, and in a window"(stage) {
+    const page = await stage.look({}, `${stage.pagesUrl}/page`);
+    stage.serve({ headers: html, body: "<p>of the app" });
+    for (const path of ["/dashboard", "/v2/auth/token", "/v2/projects", "/healthz"]) {
+      assert.equal(await tried(page, `fetch("${path}").then((answer) => answer.text())`), "<p>of the app", path);
+    }
+    await page.evaluate(`new Promise((resolve) => {
+      const frame = Object.assign(document.createElement("iframe"), { src: "${stage.baseUrl}/dashboard", onload: resolve });
+      document.body.append(frame);
+    })`);
+    const { frameTree } = await page.send("Page.getFrameTree");
+    assert.match(frameTree.childFrames[0].frame.url, /^chrome-error:/);
+    await page.evaluate(`void (window.opened = window.open("${stage.baseUrl}/dashboard"))`);
+    await until("it is gone from the page's hands", () =>
+      page.evaluate("window.opened === null || window.opened.closed"),
+    );
   },
 };
 

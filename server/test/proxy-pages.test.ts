@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { createServer, request, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
+import { AppHosts } from "#lib/app-hosts.ts";
 import "#test/support/leftovers.ts";
 import {
   answerWith,
@@ -13,7 +14,6 @@ import {
   helloPath,
   httpReplica,
   openProxyBed,
-  projectId,
   rawReplica,
   type ProxyBed,
 } from "#test/support/proxy-bed.ts";
@@ -30,8 +30,12 @@ async function startReplica(t: TestContext, answer: RequestListener): Promise<nu
   return (server.address() as AddressInfo).port;
 }
 
-async function get({ port }: ProxyBed, headers: Record<string, string>): Promise<IncomingMessage> {
-  const sent = request({ host: "127.0.0.1", port, path: `/v4/${projectId}/hello/page`, headers });
+async function get(
+  { port }: ProxyBed,
+  headers: Record<string, string>,
+  path = `${helloPath}/page`,
+): Promise<IncomingMessage> {
+  const sent = request({ host: "127.0.0.1", port, path, headers });
   sent.end();
   const [answer] = await once(sent, "response");
   answer.resume();
@@ -56,10 +60,10 @@ for (const takesPlain of [true, false]) {
   test(`pages of an open app run as a stranger's, and set none of the platform's cookies, read ${how}`, async (t) => {
     const bed = await openProxyBed(t, {
       ...{ takesPlain, route: { disableAuth: true } },
-      options: { appPagesHost: "apps.example" },
+      options: { appHosts: new AppHosts("apps.example") },
     });
     bed.setReplicas(await startReplica(t, attack));
-    for (const host of ["slipway.example", "127.0.0.1:7070", "apps.example.evil", "xapps.example"]) {
+    for (const host of ["slipway.example", "127.0.0.1:7070", "apps.example", "hello-p-00000001.localhost"]) {
       const { statusCode, headersDistinct: all } = await get(bed, { host });
       assert.equal(statusCode, 200);
       const [own, policy, ...more] = all["content-security-policy"] ?? [];
@@ -67,21 +71,38 @@ for (const takesPlain of [true, false]) {
       assert.match(policy ?? "none", sandbox, `for ${host}`);
       assert.deepEqual(all["set-cookie"], [bound]);
     }
-    for (const host of ["apps.example", "APPS.example:8443"]) {
-      const { headersDistinct: all } = await get(bed, { host });
-      assert.deepEqual(all["content-security-policy"], ["script-src 'self'"], "nobody signs in to the dashboard there");
-      assert.deepEqual(all["set-cookie"], [bound], "other apps are there");
+    for (const host of ["hello-p-00000001.apps.example", "Hello-P-00000001.APPS.example:8443"]) {
+      for (const path of ["/page", `${helloPath}/page`]) {
+        const { headersDistinct: all } = await get(bed, { host }, path);
+        assert.deepEqual(all["content-security-policy"], ["script-src 'self'"], "it is alone there");
+        assert.deepEqual(all["set-cookie"], ["of_the_app=1; Path=/"], "and keeps to its own name");
+      }
     }
   });
 }
 
-test("answers of an app that takes tokens are as the app gives them: no browser opens them as a page", async (t) => {
-  const bed = await openProxyBed(t);
-  bed.setReplicas(await startReplica(t, attack));
-  const { headersDistinct: all } = await get(bed, { authorization: `Bearer ${bedTokens.project}` });
-  assert.deepEqual(all["content-security-policy"], ["script-src 'self'"]);
-  assert.deepEqual(all["set-cookie"], [bound], "all cookies of one name and port are in one place");
-});
+test(
+  "a page of an app that takes tokens is a stranger's, too, and no cache shows it to whoever sends none",
+  bothWays(async (t, openBed) => {
+    const bed = await openBed(t);
+    bed.setReplicas(await startReplica(t, attack));
+    const authorization = `Bearer ${bedTokens.project}`;
+    const { headersDistinct: all } = await get(bed, { authorization });
+    assert.match(all["content-security-policy"]?.[1] ?? "none", sandbox);
+    assert.deepEqual(all["vary"], ["Authorization"]);
+    assert.deepEqual(all["set-cookie"], [bound], "all cookies of one name and port are in one place");
+    const own = await get(bed, { authorization, host: "hello-p-00000001.localhost" }, "/page");
+    assert.deepEqual(own.headersDistinct["content-security-policy"], ["script-src 'self'"]);
+    assert.deepEqual(own.headersDistinct["vary"], ["Authorization"]);
+    const refused = await get(bed, {});
+    assert.equal(refused.statusCode, 401);
+    assert.match(
+      refused.headersDistinct["content-security-policy"]?.[0] ?? "none",
+      sandbox,
+      "a refusal is no page either",
+    );
+  }),
+);
 
 test("an app that takes a WebSocket or refuses it binds its cookies to its own path, and hints set none", async (t) => {
   const bed = await openProxyBed(t, { settings: { runtime: "custom" } });

@@ -6,6 +6,7 @@ import { noConditions } from "./support/conditions.ts";
 import { test, type TestContext } from "node:test";
 import { createApi } from "#api/server.ts";
 import { Routes } from "#apps/routes.ts";
+import { AppHosts } from "#lib/app-hosts.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
@@ -43,7 +44,12 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
   notifications.listen("tokens", () => proxy.tokensChanged());
   const api = createApi({
     ...management.apiParts,
-    urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
+    urls: () => ({
+      baseUrl,
+      apiUrl: baseUrl,
+      dashboardUrl: `${baseUrl}/dashboard`,
+      appHosts: new AppHosts("localhost"),
+    }),
     ...{ deploysPerMinute: 1000, requestsPerMinute: 1_000_000, trustedProxies },
     hardware: () => ({ items: [] }),
     operatorPlatform: () => Promise.resolve({ version: "0.0.0", driver: "fake", pools: [] }),

@@ -33,6 +33,14 @@ export function OverviewPage(): ReactNode {
                   <code>{detail.internalEndpoint}</code>
                   <CopyIcon text={detail.internalEndpoint} label="Copy the endpoint" />
                 </div>
+                {detail.pageUrl === null ? null : (
+                  <p>
+                    In a browser:{" "}
+                    <a href={detail.pageUrl} target="_blank" rel="noreferrer">
+                      {detail.pageUrl}
+                    </a>
+                  </p>
+                )}
                 <Commands
                   url={detail.internalEndpoint}
                   isOpen={detail.disableAuth}

@@ -36,11 +36,30 @@ const groups: readonly (readonly [string, readonly FieldName[]])[] = [
     "Build and start",
     [
       ...(["pythonVersion", "useUv", "runtime", "entrypoint", "port", "healthcheckEndpoint"] as const),
-      ...(["readycheckEndpoint", "dockerfilePath", "baseImage", "dockerAuth", "containerRuntime"] as const),
+      ...([
+        "readycheckEndpoint",
+        "keepPathPrefix",
+        "dockerfilePath",
+        "baseImage",
+        "dockerAuth",
+        "containerRuntime",
+      ] as const),
       ...(["logLevel", "gitAutoDeploy", "partialUpload"] as const),
     ],
   ],
-  ["Access and location", ["disableAuth", "egressCidrs", "computeTier", "provider", "region"]],
+  [
+    "Access and location",
+    [
+      "disableAuth",
+      "corsOrigins",
+      "corsHeaders",
+      "corsCredentials",
+      "egressCidrs",
+      "computeTier",
+      "provider",
+      "region",
+    ],
+  ],
 ];
 
 const inSight: readonly FieldName[] = [

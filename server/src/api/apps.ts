@@ -9,7 +9,7 @@ import { shownAppId, type AppId, type ProjectId } from "#lib/ids.ts";
 import type { ReplicaUse } from "#scheduler/replica-use.ts";
 import { appOf, projectOf, refOf, type Handlers } from "./call.ts";
 import { showSettings } from "./settings.ts";
-import { appEndpoint, appPage, buildLogUrl, buildPage, type Urls } from "./urls.ts";
+import { appEndpoint, appPage, buildLogUrl, buildPage, pageOfApp, type Urls } from "./urls.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for apps and their replicas. */
@@ -125,6 +125,8 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     gitBranch: settings.gitBranch,
     gitPath: settings.gitPath,
     internalEndpoint: appEndpoint(urls, projectId, app.name),
+    // Browsers send no token when they open a page.
+    pageUrl: settings.runtime === "custom" && settings.disableAuth ? pageOfApp(urls, projectId, app.name) : null,
     lastBuildStatus: app.latest_status,
     lastBuildReason: app.latest_reason,
     latestBuildId: app.latest_build_id,

@@ -1,4 +1,5 @@
 // The URLs that answers of the API contain.
+import type { AppHosts } from "#lib/app-hosts.ts";
 import { type AppKey, type BuildId, type ProjectId, shownAppId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 
@@ -8,6 +9,7 @@ export type Urls = {
   /** Calls of apps are below `{apiUrl}/v4/`. */
   readonly apiUrl: string;
   readonly dashboardUrl: string;
+  readonly appHosts: AppHosts;
 };
 
 /** An app's page. */
@@ -30,6 +32,11 @@ export function buildLogUrl(urls: Urls, { projectId, appId, buildId }: BuildRef)
 /** Where an app is called. */
 export function appEndpoint(urls: Urls, projectId: ProjectId, appName: string): string {
   return `${urls.apiUrl}/v4/${projectId}/${appName}`;
+}
+
+/** Where a browser opens an app that serves pages: its own host name where that leads here, else its path. */
+export function pageOfApp(urls: Urls, projectId: ProjectId, appName: string): string {
+  return urls.appHosts.urlOf(urls.apiUrl, { projectId, appName }) ?? `${appEndpoint(urls, projectId, appName)}/`;
 }
 
 /** Where a git host sends the push events of an app. */

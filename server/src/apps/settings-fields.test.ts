@@ -105,6 +105,37 @@ const cases: Record<FieldName, Case> = {
   computeTier: choice(["interruptible", "protected"], "interruptible"),
   containerRuntime: choice(["v1", "v2"], null),
   cooldownPeriodSeconds: number(0, 3600, 10),
+  corsCredentials: { ...flag(false), with: { corsOrigins: ["https://a.example"] } },
+  corsHeaders: {
+    fine: [[], ["*"], ["X-Api-Version", "x!#$%&'*+.^_`|~9"], Array.from({ length: 64 }, () => "X-A")],
+    bad: [
+      "*",
+      [""],
+      ["X Y"],
+      ["X-A,X-B"],
+      ["X-A\r\nX-B"],
+      ["x".repeat(101)],
+      [7],
+      {},
+      Array.from({ length: 65 }, () => "x"),
+    ],
+    byDefault: [],
+  },
+  corsOrigins: {
+    fine: [[], ["*"], ["https://a.example", "http://localhost:3000", "http://[::1]:8080"], ["capacitor://localhost"]],
+    bad: [
+      "*",
+      {},
+      ...["", "null", "a.example", "https://a.example/", "https://a.example/x", "https://A.example"].map((one) => [
+        one,
+      ]),
+      ...["https://*.a.example", "https://a.example:443", "http://a.example:80", "https://a@b.example"].map((one) => [
+        one,
+      ]),
+      ...["https://a.example\r\nX: y", "https://a.example, https://b.example", 7].map((one) => [one]),
+    ],
+    byDefault: [],
+  },
   cpu: number(0.25, 192, 2),
   deploymentInitializationTimeout: number(60, 830, 600),
   disableAuth: flag(false),
@@ -183,6 +214,7 @@ const cases: Record<FieldName, Case> = {
     byDefault: "",
     with: { runtime: "custom", entrypoint: ["x"] },
   },
+  keepPathPrefix: { ...flag(false), with: { runtime: "custom", entrypoint: ["x"] } },
   loadBalancingAlgorithm: choice(appFields.loadBalancingAlgorithm.choices, "round-robin"),
   logLevel: choice(["INFO", "DEBUG", "INTERNAL", "ERROR"], "INFO"),
   maxReplicaCount: integer(1, 2000, 1),
@@ -222,7 +254,9 @@ const cases: Record<FieldName, Case> = {
 };
 
 /** Fields of this platform's own; all others are those of the published interface. */
-const ownFields: readonly FieldName[] = ["egressCidrs", "retries"];
+const ownFields: readonly FieldName[] = [
+  ...(["corsCredentials", "corsHeaders", "corsOrigins", "egressCidrs", "keepPathPrefix", "retries"] as const),
+];
 
 describe("a field of a create request", () => {
   test("is one of the 40 of the published interface, or one that is known to be an addition", () => {

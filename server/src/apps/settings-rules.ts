@@ -23,6 +23,7 @@ export function checkRules(settings: AppSettings, context: RulesContext): Rules 
   checkReplicas(settings, context);
   checkScaling(settings, context);
   checkFamily(settings.compute);
+  checkCors(settings, context);
   const gpu = checkGpuCount(settings, context);
   const runtime = checkRuntime(gpu.settings, context);
   return { settings: runtime.settings, warnings: [...gpu.warnings, ...runtime.warnings] };
@@ -62,6 +63,14 @@ function checkScaling(settings: AppSettings, { source, isComplete }: RulesContex
       `${path} is ${settings.scalingBuffer}, but must be 0 for the metric ${metric}: a buffer works only with concurrency_utilization and requests_per_second.`,
     );
   }
+}
+
+/** Any page on the internet could act with the cookies of whoever views it; browsers refuse the pair, too. */
+function checkCors({ corsOrigins, corsCredentials }: AppSettings, { source }: RulesContext): void {
+  if (!corsCredentials || !corsOrigins.includes("*")) return;
+  const path = source("corsCredentials")?.path ?? "corsCredentials";
+  const origins = source("corsOrigins")?.path ?? "corsOrigins";
+  throw new Fault("invalid", `${path} is true, but ${origins} has "*": name the origins that may send cookies.`);
 }
 
 type Family = "CPU" | "AWS accelerators" | "NVIDIA GPUs";
@@ -120,7 +129,13 @@ function ignoredWithDockerfile(settings: AppSettings): string[] {
   return [`dockerfilePath is ${settings.dockerfilePath}, so ${ignored.join(" and ")} have no effect.`];
 }
 
-const customOnly = ["entrypoint", "dockerfilePath", "healthcheckEndpoint", "readycheckEndpoint"] as const;
+const customOnly = [
+  "entrypoint",
+  "dockerfilePath",
+  "healthcheckEndpoint",
+  "readycheckEndpoint",
+  "keepPathPrefix",
+] as const;
 
 function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext): Rules {
   const isRuntimeKnown = isComplete || source("runtime") !== undefined;
@@ -128,7 +143,7 @@ function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext
   for (const field of customOnly) {
     const given = source(field);
     const value = settings[field];
-    if (given === undefined || value === null || value.length === 0 || !isRuntimeKnown) continue;
+    if (given === undefined || isNothing(value) || !isRuntimeKnown) continue;
     const isStartCommand = field === "entrypoint" || field === "dockerfilePath";
     if (given.isBody && isStartCommand) {
       throw new Fault(
@@ -139,6 +154,11 @@ function checkCortex(settings: AppSettings, { source, isComplete }: RulesContext
     warnings.push(`${given.path} has no effect: the runtime is cortex.`);
   }
   if (!isRuntimeKnown) return { settings, warnings };
-  const none = { entrypoint: [], dockerfilePath: null, healthcheckEndpoint: "", readycheckEndpoint: "" };
-  return { settings: { ...settings, ...none }, warnings };
+  const noChecks = { healthcheckEndpoint: "", readycheckEndpoint: "" };
+  const none = { entrypoint: [], dockerfilePath: null, keepPathPrefix: false };
+  return { settings: { ...settings, ...noChecks, ...none }, warnings };
+}
+
+function isNothing(value: AppSettings[(typeof customOnly)[number]]): boolean {
+  return value === null || value === false || (value !== true && value.length === 0);
 }

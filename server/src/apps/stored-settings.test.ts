@@ -54,7 +54,14 @@ const first = {
 };
 
 /** The fields of later versions, by default. */
-const since = { retries: 0, egressCidrs: null };
+const since = {
+  retries: 0,
+  egressCidrs: null,
+  corsCredentials: false,
+  corsHeaders: [],
+  corsOrigins: [],
+  keepPathPrefix: false,
+};
 
 function refusal(stored: unknown): string {
   const read = readSettings(stored);

@@ -44,7 +44,9 @@ export function appEnvironment(spec: ReplicaSpec, places: AppPaths, at: ListenAd
   };
   if (places.venvDir !== null) environment["VIRTUAL_ENV"] = places.venvDir;
   if (spec.runtime === "custom") environment["PYTHONUNBUFFERED"] = "1";
-  if (places.takesRootPath) environment["UVICORN_ROOT_PATH"] = `/v4/${spec.projectId}/${spec.appName}`;
+  // uvicorn puts it in front of the path of a call.
+  const takesRootPath = places.takesRootPath && !spec.keepsPathPrefix;
+  if (takesRootPath) environment["UVICORN_ROOT_PATH"] = `/v4/${spec.projectId}/${spec.appName}`;
   for (const [name, value] of Object.entries(spec.environment)) {
     environment[name] = value instanceof Secret ? value.reveal() : value;
   }

@@ -55,6 +55,8 @@ export type ReplicaSpec = Resources &
     readonly graceSeconds: number;
     /** The ranges of addresses that it may reach, of those that apps may reach here; null: all of these. */
     readonly egressCidrs: readonly string[] | null;
+    /** Calls have the path by which clients see the app; else it is left out. */
+    readonly keepsPathPrefix: boolean;
     /** What the runtime itself writes to the app's log. */
     readonly logLevel: LogLevel;
   };

@@ -13,7 +13,7 @@ export const faultTable = {
   method_not_allowed: { status: 405, meaning: "The path exists, but not with this method." },
   conflict: { status: 409, meaning: "The name is taken, or the current state does not allow this." },
   too_large: { status: 413, meaning: "The body is larger than the limit." },
-  unsupported_media_type: { status: 415, meaning: "The body is not declared as application/json." },
+  unsupported_media_type: { status: 415, meaning: "The body is not declared as application/json, or is compressed." },
   key_reused: { status: 422, meaning: "The Idempotency-Key was used for another request within 24 hours." },
   not_usable: { status: 422, meaning: "It exists, but can no longer be used, or not here." },
   rate_limited: { status: 429, meaning: "Too many requests; try again after the time in Retry-After." },

@@ -17,6 +17,8 @@ export type CallAbout = Pick<
 > & {
   /** The path that the replica is asked for. */
   readonly path: string;
+  /** The path that clients see as the root of the app, without a slash at its end; empty on a host name of its own. */
+  readonly rootPath: string;
   /** The field lines for the replica, except framing, handshake and the call's id. */
   readonly lines: string;
 };

@@ -25,6 +25,7 @@ class StoryCall extends AdmittedCall {
     appId,
     method: "GET",
     path: "/",
+    rootPath: "",
     lines: "",
     clientAddress: "127.0.0.1",
     webhookEndpoint: null,

@@ -6,6 +6,7 @@ import type { RunId } from "#lib/ids.ts";
 import { asyncTooLarge } from "./call-faults.ts";
 import type { HttpClient } from "./client.ts";
 import type { PlatformFields } from "./platform-fields.ts";
+import { acceptanceOf } from "./refusal.ts";
 import type { RequestFields } from "./request-fields.ts";
 
 type Asked = {
@@ -67,7 +68,7 @@ export function asyncCall(asked: Asked, { client, fields, own, monotonicMs }: As
       return client.readBody(bytesMax, monotonicMs());
     },
     accepted: (runId) => {
-      if (answers()) client.accept(runId);
+      if (answers()) client.answer(acceptanceOf(runId));
     },
     refuse: (fault) => {
       if (answers()) client.refuse(fault, asked.runId, monotonicMs());

@@ -77,3 +77,8 @@ export function notDeployed(route: AppRoute): Fault {
 
 /** A build takes seconds to minutes. */
 const buildRetrySeconds = 5;
+
+/** Why an app of an accepted run cannot be called. */
+export function withoutRelease(route: AppRoute | undefined): Fault {
+  return route === undefined ? new Fault("not_found", "The app was deleted.") : notDeployed(route);
+}

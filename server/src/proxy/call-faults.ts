@@ -1,8 +1,10 @@
 // The faults that calls of any kind can end with.
 import { changeField } from "@slipway/contract/advice.ts";
+import type { AppRoute } from "#apps/routes.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Live } from "./admitted-call.ts";
+import type { RequestFields } from "./request-fields.ts";
 
 /** The call waited too long for a slot. */
 export function lineTimeout(): Fault {
@@ -79,5 +81,16 @@ export function notTaken(what: string): Fault {
   return new Fault(
     "unavailable",
     `This platform does not take calls with ${what}; leave it out to wait for the answer.`,
+  );
+}
+
+/** A function reads JSON, which nobody has decoded; web apps may decode a body themselves. Null: it is not coded. */
+export function codedBody({ live }: AppRoute, { contentCoding, contentLength }: RequestFields): Fault | null {
+  if (contentCoding === undefined || contentLength === 0 || live?.settings.runtime !== "cortex") return null;
+  if (/^identity$/i.test(contentCoding)) return null;
+  const coding = JSON.stringify(contentCoding.length > 64 ? `${contentCoding.slice(0, 64)}…` : contentCoding);
+  return new Fault(
+    "unsupported_media_type",
+    `The body has Content-Encoding ${coding}, but functions take bodies only as they are: send it uncompressed, without Content-Encoding.`,
   );
 }

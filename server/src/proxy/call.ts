@@ -25,8 +25,6 @@ import type { RequestFields } from "./request-fields.ts";
 export type PlainAbout = CallAbout & {
   readonly client: Client;
   readonly fields: RequestFields;
-  /** Of the answer; see site.ts. */
-  readonly isSandboxed: boolean;
   /** Asked before anything is sent to a replica; if false, the client withdraws the call. Null: it may start at once. */
   readonly mayStart: ((replica: ReadyReplica) => Promise<boolean>) | null;
 };
@@ -140,11 +138,11 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     this.#head = head;
     this.status = head.status;
     if (head.isRefused) this.#app.refused(this);
-    const { client, runId, fields, lines, isSandboxed } = this.about;
+    const { client, runId, fields, lines, rootPath } = this.about;
     const sendsTrailers = head.body === "chunked" && fields.takesTrailers;
-    const cookies = cookiesOfApp(head.cookies, this.about);
+    const cookies = cookiesOfApp(head.cookies, rootPath);
     const location = head.location === null ? null : locationOfApp(head.location, lines);
-    client.head(head, runId, { sendsTrailers, isSandboxed, cookies, location });
+    client.head(head, runId, { sendsTrailers, cookies, location });
   }
 
   onPiece(piece: Piece, isLast: boolean): void {

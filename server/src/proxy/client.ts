@@ -4,9 +4,11 @@
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Peer } from "#lib/trusted-proxies.ts";
+import type { AddedFields } from "./added-fields.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
+import type { OwnAnswer } from "./refusal.ts";
 import type { BodyUser, RequestBody } from "./request-body.ts";
 
 /** The call that receives its client's events. */
@@ -20,8 +22,6 @@ export interface ClientUser {
 /** Additions to an answer's head. */
 export type HeadGiven = {
   readonly sendsTrailers: boolean;
-  /** See site.ts. */
-  readonly isSandboxed: boolean;
   /** Values of `Set-Cookie`, see cookies.ts. */
   readonly cookies: readonly string[];
   /** The value of `Location`, see location.ts; null: none. */
@@ -53,10 +53,12 @@ export interface Client {
 export interface HttpClient extends Client {
   readonly method: string;
   readonly peer: Peer;
+  /** What every answer to it gets, a refusal too. Set as soon as it is known which app is called. */
+  added: AddedFields;
   /** The connection is already closed. */
   readonly isGone: boolean;
   /** Reads the whole body instead of sending it, once. A fault when it exceeds `bytesMax`, breaks off or arrives too slowly. */
   readBody(bytesMax: number, nowMs: number): Promise<Buffer | Fault>;
-  /** Answers that the call runs later, as this run. */
-  accept(runId: RunId): void;
+  /** Answers without the app; all of the request has been read. */
+  answer(answer: OwnAnswer): void;
 }

@@ -1,11 +1,8 @@
 // Cookies between browsers and apps: an app's reach its own path only, and the platform's reach no app.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { appIdOf, type ProjectId } from "#lib/ids.ts";
 import { cookieLines, cookiesOfApp, withoutOwnCookies } from "./cookies.ts";
 
-const projectId = "dev-p-00000001" as ProjectId;
-const app = { projectId, appId: appIdOf(projectId, "my-app") };
 const own = "/v4/dev-p-00000001/my-app";
 
 const bound: readonly (readonly [string, string])[] = [
@@ -34,7 +31,7 @@ const bound: readonly (readonly [string, string])[] = [
 for (const [given, expected] of bound) {
   const shown = given.length > 60 ? `${given.slice(0, 60)}…` : given;
   test(`an app's cookie "${shown}" is bound to the app's path`, () => {
-    assert.deepEqual(cookiesOfApp([given], app), [expected]);
+    assert.deepEqual(cookiesOfApp([given], own), [expected]);
   });
 }
 
@@ -46,12 +43,24 @@ test("no cookie of an app has a name of the platform's", () => {
     "=slipway_session=x",
     " __host-slipway_a=x",
   ];
-  assert.deepEqual(cookiesOfApp([...given, "slipways=x"], app), [`slipways=x; Path=${own}`]);
+  assert.deepEqual(cookiesOfApp([...given, "slipways=x"], own), [`slipways=x; Path=${own}`]);
   assert.equal(
-    cookieLines(cookiesOfApp(["a=1", "b=2"], app)),
+    cookieLines(cookiesOfApp(["a=1", "b=2"], own)),
     `Set-Cookie: a=1; Path=${own}\r\nSet-Cookie: b=2; Path=${own}\r\n`,
   );
-  assert.deepEqual(cookiesOfApp(null, app), []);
+  assert.deepEqual(cookiesOfApp(null, own), []);
+});
+
+test("on a host name of its own an app chooses the paths of its cookies, but no other host", () => {
+  const given = [
+    "a=1",
+    "b=2; Path=/",
+    "c=3; Path=/x; Domain=localhost; Secure",
+    `d=4; Path=/${"x".repeat(1_100)}`,
+    "e=5; Path=x",
+  ];
+  const expected = ["a=1; Path=/", "b=2; Path=/", "c=3; Path=/x; Secure", "d=4; Path=/", "e=5; Path=/"];
+  assert.deepEqual(cookiesOfApp(given, ""), expected);
 });
 
 test("an app is sent all cookies but the platform's", () => {

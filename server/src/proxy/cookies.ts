@@ -1,8 +1,7 @@
-// Filters cookies between browsers and apps. All apps and the platform share one host name and port, so a browser keeps
-// their cookies together: each app's are bound to the app's path, and the platform's own never reach an app. Pure.
-import { type AppKey, shownAppId } from "#lib/ids.ts";
+// Filters cookies between browsers and apps. Apps that are called by a path share one host name and port with the platform, so
+// a browser keeps their cookies together: each app's are bound to the app's path and host name, and the platform's own never
+// reach an app. Pure.
 import { trimmed } from "./fields.ts";
-import { appPath } from "./target.ts";
 
 /**
  * The platform's own (see api/session-cookie.ts), whose names no app may set; some browsers read a nameless cookie's value
@@ -16,12 +15,10 @@ const ownAttributes = new Set(["domain", "path", "priority"]);
 
 const none: readonly string[] = Object.freeze([]);
 
-/** The `Set-Cookie` values for clients: bound to the app's path, without those that use the platform's names. */
-export function cookiesOfApp(given: readonly string[] | null, app: AppKey): readonly string[] {
+/** The `Set-Cookie` values for clients: bound to the app's root, without those that use the platform's names. */
+export function cookiesOfApp(given: readonly string[] | null, rootPath: string): readonly string[] {
   if (given === null) return none;
-  const appName = shownAppId(app.appId).slice(app.projectId.length + 1);
-  const path = appPath({ projectId: app.projectId, appName });
-  return given.filter((cookie) => !ownForm.test(cookie)).map((cookie) => bound(cookie, path));
+  return given.filter((cookie) => !ownForm.test(cookie)).map((cookie) => bound(cookie, rootPath));
 }
 
 /** As lines of a head. */
@@ -52,6 +49,7 @@ function bound(cookie: string, rootPath: string): string {
 
 /** An app's root is its own path, whether or not it knows that path. */
 function pathUnder(rootPath: string, given: string): string {
+  if (rootPath === "") return given.startsWith("/") && given.length <= pathLengthMax ? given : "/";
   if (!given.startsWith("/") || given === "/") return rootPath;
   const path = given === rootPath || given.startsWith(`${rootPath}/`) ? given : rootPath + given;
   return path.length > pathLengthMax ? rootPath : path;

@@ -6,6 +6,7 @@ import { assert } from "#lib/assert.ts";
 const own = [
   ...["connection", "keep-alive", "te", "trailer", "upgrade", "date", "cookie", "set-cookie", "transfer-encoding"],
   ...["content-length", "host", "authorization", "expect", "forwarded", "location"],
+  ...["origin", "access-control-request-method", "access-control-request-headers", "content-encoding"],
   // Of an answer: the call never began there (runtimes/python/README.md).
   "slipway-refused",
 ] as const;

@@ -29,7 +29,7 @@ function bed(bytesMax: number) {
     };
     const one = new ForwardingClient(client, { ...ids, url: "http://x/", secret: null }, forwarding, gathered);
     one.use({ onClientGone: ignore, onClientDrain: ignore });
-    one.head(head, ids.runId, { sendsTrailers: false, isSandboxed: false, cookies: [], location: null });
+    one.head(head, ids.runId, { sendsTrailers: false, cookies: [], location: null });
     return one;
   };
   return { begin, forwarded, users, gathered, handedBytes: () => handedBytes };

@@ -7,11 +7,11 @@ const platformForm = /^\/v4\/(?:dev-)?p-[0-9a-f]{8}(?:[/?#]|$)/;
 
 /**
  * The `Location` for the client. `lines`: those that the app was sent. A path from the root, also at the app's own address, gets
- * the app's path in front unless it is already there. Anything else (a relative path, another host) is returned as it is.
+ * the app's path in front unless it is already there, or the app is on a host name of its own. Anything else (a relative path,
+ * another host) is returned as it is.
  */
 export function locationOfApp(location: string, lines: string): string {
-  const prefix = lineValue(lines, "X-Forwarded-Prefix");
-  if (prefix === null) return location;
+  const prefix = lineValue(lines, "X-Forwarded-Prefix") ?? "";
   const absolute = absoluteForm.exec(location);
   if (absolute === null) return location.startsWith("/") ? below(prefix, location) : location;
   const [, scheme = "", authority = "", path = ""] = absolute;

@@ -3,16 +3,16 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Peer } from "#lib/trusted-proxies.ts";
+import { addedTo, fieldsUnder, nothingAdded, type AddedFields } from "./added-fields.ts";
 import { fieldList } from "./fields.ts";
 import { answerFields, type AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
 import type { Deadlines } from "./deadlines.ts";
-import { acceptanceOf, sendRefusal } from "./refusal.ts";
+import { sendRefusal, type OwnAnswer } from "./refusal.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 import { RequestBody, type BodyUser } from "./request-body.ts";
 import type { RequestFields } from "./request-fields.ts";
-import { pagePolicy } from "./site.ts";
 import { readWhole } from "./whole-body.ts";
 
 export type NodeClientParts = {
@@ -27,6 +27,7 @@ export class NodeClient implements HttpClient {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #parts: NodeClientParts;
+  added: AddedFields = nothingAdded;
 
   constructor(request: IncomingMessage, response: ServerResponse, parts: NodeClientParts) {
     this.#request = request;
@@ -79,13 +80,13 @@ export class NodeClient implements HttpClient {
     else if (this.#request.httpVersionMinor > 0) this.#response.writeInformation(head.status, fieldList(head.lines));
   }
 
-  head(head: AnswerHead, runId: RunId, { sendsTrailers, isSandboxed, cookies, location }: HeadGiven): void {
+  head(head: AnswerHead, runId: RunId, { sendsTrailers, cookies, location }: HeadGiven): void {
     const response = this.#response;
-    const fields = answerFields(head);
-    fields.push("X-Request-Id", runId);
+    const added = addedTo(head, this.added);
+    const fields = fieldsUnder(answerFields(head), added);
+    fields.push("X-Request-Id", runId, ...added.list);
     for (const cookie of cookies) fields.push("Set-Cookie", cookie);
     if (location !== null) fields.push("Location", location);
-    if (isSandboxed) fields.push("Content-Security-Policy", pagePolicy);
     if (sendsTrailers && head.trailer !== null && response.useChunkedEncodingByDefault)
       fields.push("Trailer", head.trailer);
     response.writeHead(head.status, head.reason, fields);
@@ -107,12 +108,11 @@ export class NodeClient implements HttpClient {
   }
 
   refuse(fault: Fault, runId: RunId, nowMs: number): void {
-    sendRefusal(this.#response, fault, runId, { deadlines: this.#parts.deadlines, nowMs });
+    sendRefusal(this.#response, fault, runId, { deadlines: this.#parts.deadlines, nowMs, added: this.added });
   }
 
-  accept(runId: RunId): void {
-    const { status, fields, body } = acceptanceOf(runId);
-    this.#response.writeHead(status, fields);
+  answer({ status, fields, body }: OwnAnswer): void {
+    this.#response.writeHead(status, [...fields, ...this.added.list]);
     this.#response.end(body);
   }
 

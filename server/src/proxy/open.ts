@@ -1,15 +1,17 @@
 // Opens the proxy, and the platform's only listener, in front of it and the management API.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CannotStart } from "#lib/cannot-start.ts";
+import type { AppHosts } from "#lib/app-hosts.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
-import { Proxy, type ProxyOptions } from "./proxy.ts";
+import type { ProxyOptions } from "./proxy-options.ts";
+import { Proxy } from "./proxy.ts";
 import { createListener } from "./server.ts";
 
 export type ProxySettings = {
   readonly trustedProxies: TrustedProxies;
-  readonly appPagesHost: string | null;
+  readonly appHosts: AppHosts;
   readonly lineLength: number;
   readonly bodyLimitBytes: number;
 };
@@ -22,11 +24,11 @@ export type ListenerSettings = {
   readonly trustedProxies: TrustedProxies;
 };
 
-type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appPagesHost"> & { readonly lifecycle: Lifecycle };
+type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts"> & { readonly lifecycle: Lifecycle };
 
 type ListenerParts = Pick<Parameters<typeof createListener>[0], "fallbackUpgrade"> & {
   readonly proxy: Proxy;
-  /** Handles requests that are not below `/v4/`. */
+  /** Handles requests that name no app. */
   readonly fallback: (request: IncomingMessage, response: ServerResponse) => void;
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
@@ -37,9 +39,9 @@ const listenerCloseMs = 10_000;
 
 /** Creates the proxy; it takes calls once a listener passes them to it. */
 export function openProxy(settings: ProxySettings, { lifecycle, ...parts }: ProxyParts): Proxy {
-  const { trustedProxies, appPagesHost, lineLength, bodyLimitBytes } = settings;
+  const { trustedProxies, appHosts, lineLength, bodyLimitBytes } = settings;
   const limits = { lineLengthMax: lineLength, bodyBytesMax: bodyLimitBytes };
-  const proxy = new Proxy({ ...parts, trustedProxies, appPagesHost, limits });
+  const proxy = new Proxy({ ...parts, trustedProxies, appHosts, limits });
   lifecycle.onClose("proxy", () => proxy.close());
   return proxy;
 }
@@ -49,6 +51,7 @@ export async function openListener(settings: ListenerSettings, parts: ListenerPa
   const { host, port, drainSeconds, trustedProxies } = settings;
   const { proxy, fallback, fallbackUpgrade, lifecycle, clock } = parts;
   const listener = createListener({
+    isAppHost: (host) => proxy.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
     handlePlain: (client, request) => proxy.handlePlain(client, request),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),

@@ -59,8 +59,7 @@ function answer(connection: PlainConnection, bytes: number): void {
     { isHead: false, isUpgrade: false },
     {
       onInformation: () => assert.fail("none was sent"),
-      onHead: (one) =>
-        connection.head(one, newRunId(), { sendsTrailers: false, isSandboxed: false, cookies: [], location: null }),
+      onHead: (one) => connection.head(one, newRunId(), { sendsTrailers: false, cookies: [], location: null }),
       onPiece: (piece, isLast) => void connection.piece(piece, isLast),
       onEnd: () => undefined,
     },

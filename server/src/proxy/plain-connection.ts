@@ -4,16 +4,16 @@ import type { Socket } from "node:net";
 import type { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import type { Peer, TrustedProxies } from "#lib/trusted-proxies.ts";
+import { addedTo, linesUnder, nothingAdded, type AddedFields } from "./added-fields.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { ClientUser, HeadGiven, HttpClient } from "./client.ts";
 import { cookieLines } from "./cookies.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 import { PlainReader, type PlainRequest } from "./plain-request.ts";
-import { acceptanceOf, answerBytes, refusalOf, type OwnAnswer } from "./refusal.ts";
+import { answerBytes, refusalOf, type OwnAnswer } from "./refusal.ts";
 import type { ReplicaConnection } from "./replica-connection.ts";
 import type { BodyUser } from "./request-body.ts";
-import { pagePolicy } from "./site.ts";
 
 /** The parts that all plain connections share. */
 export type PlainParts = {
@@ -47,6 +47,7 @@ export class PlainConnection extends Timed implements HttpClient {
   readonly peer: Peer;
   method = "";
   isClosing = false;
+  added: AddedFields = nothingAdded;
   readonly #socket: Socket;
   readonly #parts: PlainParts;
   readonly #reader = new PlainReader();
@@ -114,16 +115,16 @@ export class PlainConnection extends Timed implements HttpClient {
     this.#socket.write(`${head.text}\r\n`, "latin1");
   }
 
-  head(head: AnswerHead, runId: RunId, { isSandboxed, cookies, location }: HeadGiven): void {
+  head(head: AnswerHead, runId: RunId, { cookies, location }: HeadGiven): void {
+    const added = addedTo(head, this.added);
     const isLengthTold = head.body === "length" || head.body === "none";
     this.#isChunked = !isLengthTold;
     const framing = isLengthTold ? "" : "Transfer-Encoding: chunked\r\n";
     const date = head.hasDate ? "" : this.#parts.dateLine();
     const connection = this.isClosing ? "Connection: close\r\n" : "";
-    const policy = isSandboxed ? `Content-Security-Policy: ${pagePolicy}\r\n` : "";
     const redirect = location === null ? "" : `Location: ${location}\r\n`;
-    const own = `${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${redirect}${policy}${connection}`;
-    this.#head = `${head.text}${framing}${own}\r\n`;
+    const own = `${date}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}${redirect}${added.lines}${connection}`;
+    this.#head = `${linesUnder(head.text, added)}${framing}${own}\r\n`;
   }
 
   piece(piece: Piece, isLast: boolean): boolean {
@@ -145,11 +146,13 @@ export class PlainConnection extends Timed implements HttpClient {
   }
 
   refuse(fault: Fault, runId: RunId): void {
-    this.#answer(refusalOf(fault, runId));
+    this.answer(refusalOf(fault, runId));
   }
 
-  accept(runId: RunId): void {
-    this.#answer(acceptanceOf(runId));
+  answer({ status, fields, body }: OwnAnswer): void {
+    const to = { isLast: this.isClosing, isHead: this.method === "HEAD", dateLine: this.#parts.dateLine() };
+    this.#socket.write(answerBytes({ status, fields: [...fields, ...this.added.list], body }, to));
+    this.#over();
   }
 
   destroy(): void {
@@ -216,12 +219,6 @@ export class PlainConnection extends Timed implements HttpClient {
   #setDeadline(atMs: number): void {
     this.#parts.deadlines.clear(this);
     this.#parts.deadlines.set(this, atMs);
-  }
-
-  #answer(answer: OwnAnswer): void {
-    const to = { isLast: this.isClosing, isHead: this.method === "HEAD", dateLine: this.#parts.dateLine() };
-    this.#socket.write(answerBytes(answer, to));
-    this.#over();
   }
 
   #write(piece: Piece): boolean {

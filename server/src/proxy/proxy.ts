@@ -4,71 +4,42 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { AppRoute } from "#apps/routes.ts";
+import { AppHosts } from "#lib/app-hosts.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import { Fault, type FaultCode } from "#lib/fault.ts";
 import { newRunId, type AppId, type ReleaseId, type ReplicaId, type RunId } from "#lib/ids.ts";
-import type { Log } from "#lib/log.ts";
 import { Tally } from "#lib/tally.ts";
-import type { Origin, TrustedProxies } from "#lib/trusted-proxies.ts";
+import type { Origin } from "#lib/trusted-proxies.ts";
 import { noDemand, type Demand, type DemandSource, type Occupancy } from "#scheduler/demand.ts";
-import { AppCalls, type AppCallsParts, type LineLimits, type Replicas } from "./app-calls.ts";
+import { AppCalls, type AppCallsParts } from "./app-calls.ts";
 import type { AdmittedCall } from "./admitted-call.ts";
-import { asyncCall, type AsyncAccept } from "./async-accept.ts";
+import { nothingAdded } from "./added-fields.ts";
+import { asyncCall } from "./async-accept.ts";
 import { Call, type CallParts, type PlainAbout } from "./call.ts";
-import { internal, notTaken, stopping, tooLarge } from "./call-faults.ts";
+import { codedBody, internal, notTaken, stopping, tooLarge } from "./call-faults.ts";
 import { recordOf } from "./call-record.ts";
+import { answerFields, preflightAnswer } from "./cors.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { Client, HttpClient } from "./client.ts";
-import type { CallOutcome, OnFinished } from "./finished-call.ts";
-import { ForwardingClient, GatheredBytes, type Forwarding } from "./forwarding.ts";
-import { notDeployed, authorizeCall, type CallAuthenticator } from "./authorize.ts";
+import type { CallOutcome } from "./finished-call.ts";
+import { ForwardingClient, GatheredBytes } from "./forwarding.ts";
+import { notDeployed, authorizeCall, withoutRelease } from "./authorize.ts";
 import { CallTimes, CallMeter } from "./call-meter.ts";
 import { NodeClient } from "./node-client.ts";
 import { readPlatformFields } from "./platform-fields.ts";
 import type { PlainRequest } from "./plain-request.ts";
+import type { ProxyOptions } from "./proxy-options.ts";
 import type { ReleaseTally } from "./release-tally.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
 import { aboutRun, RunClient, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
-import { isSandboxed } from "./site.ts";
 import { SocketCalls, type SocketAdmission, type Resolved } from "./socket-calls.ts";
-import { originForm, readTarget } from "./target.ts";
-
-/** Limits of calls. */
-export type ProxyLimits = LineLimits & {
-  /** The maximum body size of a call. */
-  readonly bodyBytesMax: number;
-};
-
-export type ProxyOptions = {
-  readonly routes: {
-    find(projectId: string, appName: string): AppRoute | undefined;
-    byAppId(appId: AppId): AppRoute | undefined;
-    /** Called before a call to an app without a release is refused: the release may be brand new. */
-    refresh?(appId: AppId): Promise<void>;
-  };
-  readonly tokens: CallAuthenticator;
-  readonly trustedProxies: TrustedProxies;
-  /** A host name, in lower case, under which nobody signs in to the dashboard; null: there is none. */
-  readonly appPagesHost?: string | null;
-  readonly view: Replicas & { onChange(listener: (appId: AppId) => void): () => void };
-  /** Makes the scheduler look at the app now. */
-  readonly nudge: (appId: AppId) => void;
-  readonly limits: ProxyLimits;
-  readonly log: Log;
-  readonly clock?: Clock;
-  /** Called when a call that entered its app has ended. */
-  readonly onFinished?: OnFinished;
-  /** Why the app's calls are refused now, such as an exhausted budget; null: they are not. Checked for each call. */
-  readonly refusalOf?: (route: AppRoute) => Fault | null;
-  /** Accepts calls with `async=true`; without it they are refused. */
-  readonly asyncAccept?: AsyncAccept;
-  /** Forwards answers of calls that name a `webhookEndpoint`; without it those are refused. */
-  readonly forwarding?: Forwarding;
-};
+import { originForm, readTarget, replicaPath, rootPathOf, type Target } from "./target.ts";
 
 /** A request, and what the platform recorded on its arrival. */
 type Arrival = { readonly client: HttpClient; readonly origin: Origin; readonly runId: RunId; readonly atMs: number };
+
+type Resolving = Resolved | Fault | Promise<Resolved | Fault>;
 
 const readBufferBytes = 65_536;
 /** For forwarded answers while they are collected. */
@@ -82,6 +53,7 @@ export class Proxy implements DemandSource, Occupancy {
   readonly #options: ProxyOptions;
   readonly #clock: Clock;
   readonly #deadlines: Deadlines;
+  readonly #hosts: AppHosts;
   readonly #apps = new Map<AppId, AppCalls>();
   readonly #slots = new Map<ReplicaId, ReplicaSlot>();
   readonly #sockets: SocketCalls;
@@ -101,6 +73,7 @@ export class Proxy implements DemandSource, Occupancy {
     this.#options = options;
     this.#clock = clock;
     this.#deadlines = deadlines;
+    this.#hosts = options.appHosts ?? new AppHosts("localhost");
     const readBuffer = Buffer.allocUnsafeSlow(readBufferBytes);
     const common = { deadlines, monotonicMs };
     this.#appParts = { ...common, replicas: view, limits, slots: this.#slots, nudge, random, readBuffer };
@@ -115,16 +88,21 @@ export class Proxy implements DemandSource, Occupancy {
       isClosed: () => this.#isClosed,
       peerOf: (request) => options.trustedProxies.peerOf(request.socket),
       resolve: (url, fields, origin) => this.#resolve(url, fields, origin),
-      readmit: (admission) => this.#pass(admission),
+      readmit: (admission) => this.#pass(admission, this.#routeOf(admission.target)),
       refusalOf: (route) => this.#refusalOf(route),
-      lines: linesFor,
+      lines: (resolved, origin) => linesFor(resolved, origin),
       appOf: (appId) => this.#appOf(appId),
       unexpected: (error, runId) => this.#unexpected(error, runId),
     });
     this.#unlisten = view.onChange((appId) => this.#refresh(appId));
   }
 
-  /** Answers one request whose path begins with `/v4/`. Never throws. */
+  /** Whether a `Host` field names an app, which then answers below every path. */
+  isAppHost(host: string | undefined): boolean {
+    return this.#hosts.appOf(host) !== null;
+  }
+
+  /** Answers one request that names an app by its path or its host. Never throws. */
   handle(request: IncomingMessage, response: ServerResponse): void {
     const fields = new RequestFields(request.rawHeaders);
     const peer = this.#options.trustedProxies.peerOf(request.socket);
@@ -137,7 +115,7 @@ export class Proxy implements DemandSource, Occupancy {
     this.#take(client, url, fields);
   }
 
-  /** Answers one request for a WebSocket whose path begins with `/v4/`. Never throws. */
+  /** Answers one request for a WebSocket that names an app by its path or its host. Never throws. */
   upgrade(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
     this.#sockets.take(request, socket, firstBytes);
   }
@@ -228,7 +206,8 @@ export class Proxy implements DemandSource, Occupancy {
     const origin = client.peer.originOf(fields.forwardedFor);
     const arrival = { client, origin, runId: newRunId(), atMs: this.#clock.monotonicMs() };
     try {
-      const resolved = this.#resolve(url, fields, origin);
+      const resolved = this.#resolveCall(url, fields, arrival);
+      if (resolved === null) return;
       if (!(resolved instanceof Promise)) return this.#serve(arrival, resolved);
       resolved
         .then((later) => this.#serve(arrival, later))
@@ -238,21 +217,53 @@ export class Proxy implements DemandSource, Occupancy {
     }
   }
 
-  #resolve(url: string, fields: RequestFields, { address }: Origin): Resolved | Fault | Promise<Resolved | Fault> {
-    const target = readTarget(url);
+  /** Null: it is answered without the app. */
+  #resolveCall(url: string, fields: RequestFields, arrival: Arrival): Resolving | null {
+    const { client, origin, runId } = arrival;
+    client.added = nothingAdded;
+    const target = this.#targetOf(url, fields);
     if (target instanceof Fault) return target;
+    const { hasOwnHost } = target;
+    const route = this.#routeOf(target);
+    const request = { route, fields, hasOwnHost };
+    client.added = answerFields(request);
+    const preflight = preflightAnswer(client.method, request, runId);
+    if (preflight === null || route === undefined)
+      return this.#admit({ target, fields, address: origin.address }, route);
+    if (preflight instanceof Fault) return preflight;
+    // It must not start a run, or send anything, without a token.
+    const asked = { ...target, isAsync: false, webhookEndpoint: null };
+    if (preflight === "app") return this.#upToDate({ target: asked, fields, route });
+    client.answer(preflight);
+    return null;
+  }
+
+  #targetOf(url: string, fields: RequestFields): Target | Fault {
+    return readTarget(url, this.#hosts.appOf(fields.host));
+  }
+
+  #resolve(url: string, fields: RequestFields, origin: Origin): Resolving {
+    const target = this.#targetOf(url, fields);
+    if (target instanceof Fault) return target;
+    return this.#admit({ target, fields, address: origin.address }, this.#routeOf(target));
+  }
+
+  #routeOf({ projectId, appName }: Target): AppRoute | undefined {
+    return this.#options.routes.find(projectId, appName);
+  }
+
+  #admit({ target, fields, address }: SocketAdmission, found: AppRoute | undefined): Resolving {
     if (fields.refused !== null) return new Fault("malformed", fields.refused);
-    const route = this.#pass({ target, fields, address });
+    const route = this.#pass({ target, fields, address }, found);
     if (route instanceof Fault) return route;
     if (!(route instanceof Promise)) return this.#upToDate({ target, fields, route });
     return route.then((later) => (later instanceof Fault ? later : this.#upToDate({ target, fields, route: later })));
   }
 
-  #pass({ target, fields, address }: SocketAdmission): AppRoute | Fault | Promise<AppRoute | Fault> {
-    const { routes, tokens } = this.#options;
+  #pass(admission: SocketAdmission, route: AppRoute | undefined): AppRoute | Fault | Promise<AppRoute | Fault> {
+    const { target, fields, address } = admission;
     const { projectId, appName } = target;
-    const asked = { projectId, appName, address };
-    return authorizeCall(tokens, routes.find(projectId, appName), asked, fields.authorization);
+    return authorizeCall(this.#options.tokens, route, { projectId, appName, address }, fields.authorization);
   }
 
   /** A caller who saw a build end and calls at once must not be refused because the routing table lags behind. */
@@ -271,20 +282,21 @@ export class Proxy implements DemandSource, Occupancy {
 
   #serve(arrival: Arrival, resolved: Resolved | Fault): void {
     if (resolved instanceof Fault) return this.#refuse(arrival, resolved);
-    const { target, fields, route } = resolved;
+    const { target, route } = resolved;
     // The token check may have taken a moment.
     if (arrival.client.isGone) return;
     const refusal = this.#refusalOf(route);
     if (refusal !== null) return this.#refuse(arrival, refusal);
+    const coded = codedBody(route, resolved.fields);
+    if (coded !== null) return this.#refuse(arrival, coded);
     if (target.isAsync) return this.#acceptAsync(arrival, resolved);
     if (target.webhookEndpoint !== null) return this.#serveForwarded(arrival, resolved, target.webhookEndpoint);
-    this.#send(arrival, resolved, linesFor(route, fields, arrival.origin));
+    this.#send(arrival, resolved, linesFor(resolved, arrival.origin));
   }
 
   #send(arrival: Arrival, { target, fields, route }: Resolved, lines: string, client: Client = arrival.client): void {
     const { origin, runId, atMs } = arrival;
-    const { appPagesHost = null, limits } = this.#options;
-    const { bodyBytesMax } = limits;
+    const { bodyBytesMax } = this.#options.limits;
     const { live, projectId, appId } = route;
     if (live === null) return this.#refuse(arrival, notDeployed(route), client);
     if (this.#isClosed) return this.#refuse(arrival, stopping(), client);
@@ -295,13 +307,13 @@ export class Proxy implements DemandSource, Occupancy {
       projectId,
       appId,
       method: arrival.client.method,
-      path: target.path,
+      path: replicaPath(target, live.settings),
+      rootPath: rootPathOf(target),
       fields,
       lines,
       clientAddress: origin.address,
       webhookEndpoint: target.webhookEndpoint,
       isWebSocket: false,
-      isSandboxed: isSandboxed(appPagesHost, route, fields.host),
       mayStart: null,
     };
     new Call(about, this.#appOf(appId), live, atMs, this.#callParts).enter();
@@ -310,12 +322,12 @@ export class Proxy implements DemandSource, Occupancy {
   /** From here on every answer to the caller is forwarded too. */
   #serveForwarded(arrival: Arrival, resolved: Resolved, url: string): void {
     const { forwarding } = this.#options;
-    const { fields, route } = resolved;
+    const { route } = resolved;
     const { client, origin, runId } = arrival;
     if (forwarding === undefined) return this.#refuse(arrival, notTaken("webhookEndpoint"));
     const fault = forwarding.check(url);
     if (fault !== null) return this.#refuse(arrival, fault);
-    const lines = linesFor(route, fields, origin);
+    const lines = linesFor(resolved, origin);
     const own = readPlatformFields(lines, { isAsync: false, isForwarded: true });
     if (own instanceof Fault) return this.#refuse(arrival, own);
     const { projectId, appId } = route;
@@ -327,7 +339,7 @@ export class Proxy implements DemandSource, Occupancy {
   #acceptAsync(arrival: Arrival, resolved: Resolved): void {
     const { asyncAccept, forwarding } = this.#options;
     const { target, route, fields } = resolved;
-    const { path, webhookEndpoint } = target;
+    const { webhookEndpoint } = target;
     const { client, origin, runId } = arrival;
     if (asyncAccept === undefined) return this.#refuse(arrival, notTaken("async=true"));
     if (route.live === null) return this.#refuse(arrival, notDeployed(route));
@@ -336,10 +348,11 @@ export class Proxy implements DemandSource, Occupancy {
       const fault = forwarding === undefined ? notTaken("webhookEndpoint") : forwarding.check(webhookEndpoint);
       if (fault !== null) return this.#refuse(arrival, fault);
     }
-    const lines = linesFor(route, fields, origin);
+    const lines = linesFor(resolved, origin);
     const own = readPlatformFields(lines, { isAsync: true, isForwarded: webhookEndpoint !== null });
     if (own instanceof Fault) return this.#refuse(arrival, own);
     const { monotonicMs } = this.#callParts;
+    const path = replicaPath(target, route.live.settings);
     const asked = { runId, route, path, webhookEndpoint, clientAddress: origin.address };
     asyncAccept.accept(asyncCall(asked, { client, fields, own, monotonicMs }));
   }
@@ -380,10 +393,8 @@ export class Proxy implements DemandSource, Occupancy {
   }
 }
 
-function withoutRelease(route: AppRoute | undefined): Fault {
-  return route === undefined ? new Fault("not_found", "The app was deleted.") : notDeployed(route);
-}
-
-function linesFor(route: AppRoute, fields: RequestFields, origin: Origin): string {
-  return fields.linesFor({ origin, route });
+function linesFor({ target, fields, route }: Resolved, origin: Origin): string {
+  // An app that is asked for the whole path must not put it in front once more.
+  const isKept = route.live?.settings.keepPathPrefix === true;
+  return fields.linesFor({ origin, route, rootPath: isKept ? "" : rootPathOf(target) });
 }

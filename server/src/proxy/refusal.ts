@@ -4,6 +4,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from "node:http";
 import { faultTable, type Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
+import { nothingAdded, type AddedFields } from "./added-fields.ts";
 import { Timed, type Deadlines } from "./deadlines.ts";
 
 /** Bodies up to this size are read to their end, and the connection stays open. */
@@ -61,7 +62,12 @@ export function answerBytes({ status, fields, body }: OwnAnswer, to: AnswerTo): 
 }
 
 /** What sending a refusal needs besides the fault. */
-export type RefusalParts = { readonly deadlines: Deadlines; readonly nowMs: number };
+export type RefusalParts = {
+  readonly deadlines: Deadlines;
+  readonly nowMs: number;
+  /** What the answer gets besides; absent: nothing. */
+  readonly added?: AddedFields;
+};
 
 /** Answers with the fault; cuts off an answer that has begun. */
 export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId, parts: RefusalParts): void {
@@ -69,6 +75,7 @@ export function sendRefusal(response: ServerResponse, fault: Fault, runId: RunId
   if (response.destroyed) return;
   const { req: request } = response;
   const { status, fields, body } = refusalOf(fault, runId);
+  fields.push(...(parts.added ?? nothingAdded).list);
   if (isAllRead(request)) {
     response.writeHead(status, fields);
     response.end(body);

@@ -90,7 +90,8 @@ test("a transfer coding other than chunked is refused", () => {
 });
 
 const route = { projectId: "p-0123abcd", appName: "web", disableAuth: false };
-const root = "X-Forwarded-Prefix: /v4/p-0123abcd/web\r\n";
+const rootPath = "/v4/p-0123abcd/web";
+const root = `X-Forwarded-Prefix: ${rootPath}\r\n`;
 
 function originOf(peer: string, proxies: number): Origin {
   return { address: proxies === 0 ? peer : "9.9.9.9", peer, proxies };
@@ -102,18 +103,18 @@ test("what proxies before say about the client is passed on only when they are t
   const fields = read([...lines, ...forged, "Forwarded: for=9.9.9.9"]);
   assert.equal(fields.passed, "Host: a.test\r\n");
   assert.equal(
-    addedLines(fields, { origin: originOf("10.0.0.1", 0), route }),
+    addedLines(fields, { origin: originOf("10.0.0.1", 0), route, rootPath }),
     `X-Forwarded-For: 10.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n${root}`,
   );
   assert.equal(
-    addedLines(fields, { origin: originOf("10.0.0.1", 1), route }),
+    addedLines(fields, { origin: originOf("10.0.0.1", 1), route, rootPath }),
     `X-Forwarded-For: 9.9.9.9, 10.0.0.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n${root}`,
   );
 });
 
 test("what is remembered of the lines holds for one client and one kind of app only", () => {
   const fields = read(["Host: a.test", "Authorization: Basic x"]);
-  const context = { origin: originOf("10.0.0.1", 0), route };
+  const context = { origin: originOf("10.0.0.1", 0), route, rootPath };
   const lines = fields.linesFor(context);
   assert.equal(fields.linesFor({ ...context }), lines);
   assert.match(
@@ -121,7 +122,11 @@ test("what is remembered of the lines holds for one client and one kind of app o
     /^Host: a\.test\r\nAuthorization: Basic x\r\nX-Forwarded-For: 10/,
   );
   assert.match(fields.linesFor({ ...context, origin: originOf("10.0.0.2", 0) }), /X-Forwarded-For: 10\.0\.0\.2/);
-  const other = { ...route, appName: "other" };
-  assert.match(fields.linesFor({ ...context, route: other }), /\r\nX-Forwarded-Prefix: \/v4\/p-0123abcd\/other\r\n$/);
+  const other = "/v4/p-0123abcd/other";
+  assert.match(
+    fields.linesFor({ ...context, rootPath: other }),
+    /\r\nX-Forwarded-Prefix: \/v4\/p-0123abcd\/other\r\n$/,
+  );
+  assert.doesNotMatch(fields.linesFor({ ...context, rootPath: "" }), /Prefix/, "it is at the root of its own host");
   assert.equal(fields.linesFor(context), lines);
 });

@@ -2,7 +2,6 @@
 import { withoutOwnCookies } from "./cookies.ts";
 import { believed, type Origin } from "#lib/trusted-proxies.ts";
 import { FieldReader, type FieldKind } from "./fields.ts";
-import { appPath, type NamedApp } from "./target.ts";
 
 /** The fields of one request. Immutable once constructed, so it is shared by all requests with the same lines. */
 export class RequestFields extends FieldReader {
@@ -28,6 +27,13 @@ export class RequestFields extends FieldReader {
   forwardedFor: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
   forwardedHost: string | undefined = undefined;
+  /** Of the page that a browser asks for; `null`: of none that can be named. */
+  origin: string | undefined = undefined;
+  /** What a browser asks for a page whether it may send. */
+  requestedMethod: string | undefined = undefined;
+  requestedHeaders: string | undefined = undefined;
+  /** How the body is coded; undefined: it is not. */
+  contentCoding: string | undefined = undefined;
   /** Why it cannot be passed on; null: it can. */
   refused: string | null = null;
   #sentFor: LineContext | null = null;
@@ -42,8 +48,7 @@ export class RequestFields extends FieldReader {
   /** All lines for the replica except framing and the call's id; cached for the next call with the same context. */
   linesFor(context: LineContext): string {
     const known = this.#sentFor;
-    const { origin, route } = context;
-    if (known !== null && known.route === route && isSame(known.origin, origin)) return this.#sent;
+    if (known !== null && isSame(known, context)) return this.#sent;
     // Optional for HTTP/1.0 clients; HTTP/1.1 demands it.
     const host = this.host === undefined ? "Host: app\r\n" : "";
     this.#sent = `${host}${this.passed}${this.cookieLines}${addedLines(this, context)}`;
@@ -60,6 +65,18 @@ export class RequestFields extends FieldReader {
         return true;
       case "cookie":
         return this.#takeCookie(value);
+      case "origin":
+        this.origin = value;
+        return true;
+      case "access-control-request-method":
+        this.requestedMethod = value;
+        return true;
+      case "access-control-request-headers":
+        this.requestedHeaders = value;
+        return true;
+      case "content-encoding":
+        this.contentCoding = joined(this.contentCoding, value);
+        return true;
       case "host":
         if (this.host !== undefined) this.refused = "The field Host is given twice.";
         this.host = value;
@@ -139,7 +156,9 @@ export class RequestFields extends FieldReader {
 export type LineContext = {
   readonly origin: Origin;
   /** The app. `disableAuth`: it accepts every call, so it handles the callers' tokens itself. */
-  readonly route: NamedApp & { readonly disableAuth: boolean };
+  readonly route: { readonly disableAuth: boolean };
+  /** The app's root for the client, without a slash at its end; empty: the app is on a host name of its own. */
+  readonly rootPath: string;
 };
 
 const protoForm = /^(?:http|ws)s?$/i;
@@ -149,7 +168,7 @@ const hostForm = /^[\w.:[\]-]{1,255}$/;
  * The lines that describe the client to the app (de facto standard; the newer `Forwarded` is not passed on), the path that is the
  * app's root for the client, and the caller's own token for an open app.
  */
-export function addedLines(fields: RequestFields, { origin, route }: LineContext): string {
+export function addedLines(fields: RequestFields, { origin, route, rootPath }: LineContext): string {
   const { peer, proxies } = origin;
   const before = proxies === 0 ? "" : (fields.forwardedFor ?? "");
   const chain = before === "" ? peer : `${before}, ${peer}`;
@@ -157,12 +176,14 @@ export function addedLines(fields: RequestFields, { origin, route }: LineContext
   const host = believed(origin, fields.forwardedHost, hostForm) ?? fields.host;
   const hostLine = host === undefined ? "" : `X-Forwarded-Host: ${host}\r\n`;
   const tokens = route.disableAuth ? fields.authorizationLines : "";
-  const root = `X-Forwarded-Prefix: ${appPath(route)}\r\n`;
+  const root = rootPath === "" ? "" : `X-Forwarded-Prefix: ${rootPath}\r\n`;
   return `${tokens}X-Forwarded-For: ${chain}\r\nX-Forwarded-Proto: ${proto}\r\n${hostLine}${root}`;
 }
 
-function isSame(one: Origin, other: Origin): boolean {
-  return one.peer === other.peer && one.proxies === other.proxies;
+function isSame(one: LineContext, other: LineContext): boolean {
+  const { peer, proxies } = one.origin;
+  const isSamePeer = peer === other.origin.peer && proxies === other.origin.proxies;
+  return isSamePeer && one.route === other.route && one.rootPath === other.rootPath;
 }
 
 /** Repeated fields form one list (RFC 9110, 5.3). */

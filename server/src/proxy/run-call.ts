@@ -82,7 +82,8 @@ export function aboutRun(request: RunRequest, client: RunClient, projectId: Proj
     clientAddress: "",
     webhookEndpoint: null,
     isWebSocket: false,
-    isSandboxed: false,
+    // Nobody's browser gets the answer.
+    rootPath: "",
     mayStart: (replica) => client.mayStart(replica),
   };
 }

@@ -19,11 +19,13 @@ type TakeRequest = (request: IncomingMessage, response: ServerResponse) => void;
 type TakeUpgrade = (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => void;
 
 export type ListenerParts = {
-  /** Handles each request below `/v4/`. */
+  /** Whether a `Host` field names an app, so that every path below it is the app's; without it none does. */
+  readonly isAppHost?: (host: string | undefined) => boolean;
+  /** Handles each request for an app: below `/v4/`, or on an app's host. */
   readonly handle: TakeRequest;
   /** Handles each plain call, which needs only a socket; without it `handle` gets all of them. */
   readonly handlePlain?: (client: PlainConnection, request: PlainRequest) => void;
-  /** Handles each WebSocket request below `/v4/`. */
+  /** Handles each WebSocket request for an app. */
   readonly upgrade: TakeUpgrade;
   /** Handles other WebSocket requests. */
   readonly fallbackUpgrade?: { readonly takes: (url: string) => boolean; readonly take: TakeUpgrade };
@@ -107,7 +109,7 @@ export function createListener(parts: ListenerParts): Listener {
     }
     const unfit = unfitness(request);
     if (unfit !== null) return refuseUnfit(response, unfit);
-    const isForApp = isCall(request);
+    const isForApp = isCall(parts, request);
     bodies.watch(request, response, isForApp);
     if (isForApp) handle(request, response);
     else fallback(request, response);
@@ -115,7 +117,7 @@ export function createListener(parts: ListenerParts): Listener {
   server.on("request", take);
   server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     // For calls, the app decides whether it wants the body.
-    if (!isCall(request) && !isRefused(request) && unfitness(request) === null) response.writeContinue();
+    if (!isCall(parts, request) && !isRefused(request) && unfitness(request) === null) response.writeContinue();
     take(request, response);
   });
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
@@ -206,14 +208,16 @@ function dateLiner(clock: Clock): () => string {
   };
 }
 
-function isCall(request: IncomingMessage): boolean {
+function isCall({ isAppHost }: ListenerParts, request: IncomingMessage): boolean {
   const url = request.url ?? "/";
-  return url.startsWith("/v4/") || isCallPath(originForm(url));
+  if (url.startsWith("/v4/") || isCallPath(originForm(url))) return true;
+  return isAppHost?.(request.headers.host) === true;
 }
 
 /** Who takes a request for a WebSocket; null: nobody. */
-function takerOf({ upgrade, fallbackUpgrade }: ListenerParts, request: IncomingMessage): TakeUpgrade | null {
-  if (isCall(request)) return upgrade;
+function takerOf(parts: ListenerParts, request: IncomingMessage): TakeUpgrade | null {
+  const { upgrade, fallbackUpgrade } = parts;
+  if (isCall(parts, request)) return upgrade;
   return fallbackUpgrade?.takes(request.url ?? "/") === true ? fallbackUpgrade.take : null;
 }
 

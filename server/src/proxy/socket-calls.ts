@@ -12,7 +12,7 @@ import { noWebSocket, notForSockets, stopping } from "./call-faults.ts";
 import { notDeployed } from "./authorize.ts";
 import { answerBytes, refusalOf } from "./refusal.ts";
 import { RequestFields } from "./request-fields.ts";
-import { originForm, type Target } from "./target.ts";
+import { originForm, replicaPath, rootPathOf, type Target } from "./target.ts";
 import { UpgradeCall, type UpgradeParts } from "./upgrade-call.ts";
 
 /** The app of a request whose sender may call it. */
@@ -34,7 +34,7 @@ export type SocketParts = UpgradeParts & {
   /** Whether the sender would be admitted now. */
   readonly readmit: (admission: SocketAdmission) => AppRoute | Fault | Promise<AppRoute | Fault>;
   readonly refusalOf: (route: AppRoute) => Fault | null;
-  readonly lines: (route: AppRoute, fields: RequestFields, origin: Origin) => string;
+  readonly lines: (resolved: Resolved, origin: Origin) => string;
   readonly appOf: (appId: AppId) => AppCalls;
   /** The client's answer to an error that is no fault. */
   readonly unexpected: (error: unknown, runId: RunId) => Fault;
@@ -72,7 +72,7 @@ export class SocketCalls {
     };
   }
 
-  /** Handles one WebSocket request whose path begins with `/v4/`. Never throws. */
+  /** Handles one WebSocket request that names an app. Never throws. */
   take(request: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
     const { monotonicMs, peerOf, resolve, unexpected } = this.#parts;
     const fields = new RequestFields(request.rawHeaders);
@@ -118,8 +118,9 @@ export class SocketCalls {
       projectId,
       appId,
       method: "GET",
-      path: target.path,
-      lines: lines(route, fields, origin),
+      path: replicaPath(target, live.settings),
+      rootPath: rootPathOf(target),
+      lines: lines(resolved, origin),
       clientAddress: address,
       webhookEndpoint: null,
       isWebSocket: true,

@@ -28,6 +28,7 @@ test("project, app and the rest of the path are told apart", () => {
     path: "/run",
     isAsync: false,
     webhookEndpoint: null,
+    hasOwnHost: false,
   });
   assert.equal(pathOf("/v4/p-1/hello"), "/");
   assert.equal(pathOf("/v4/p-1/hello/"), "/");
@@ -71,6 +72,7 @@ test("async and webhookEndpoint are the platform's, in any place, and are not pa
     path: "/run?a=1&b=%20&c",
     isAsync: true,
     webhookEndpoint: "https://x.test/?y=1",
+    hasOwnHost: false,
   });
   assert.equal(pathOf("/v4/p-1/hello/run?async=false"), "/run");
 });
@@ -154,4 +156,24 @@ test("paths that only look like the platform's own pass byte for byte", () => {
 test("a path of a thousand encodings is judged quickly", () => {
   const path = `/${"%25".repeat(10_000)}5fslipway`;
   assert.equal(pathOf(`/v4/p-1/hello${path}`), path);
+});
+
+test("on an app's own host name every path is the app's, and its path by the platform's name means the same", () => {
+  const home = { projectId: "p-00000001", appName: "web" };
+  const of = (url: string) => {
+    const target = readTarget(originForm(url), home);
+    return target instanceof Fault ? target.code : [target.projectId, target.appName, target.path, target.hasOwnHost];
+  };
+  const own = (path: string) => ["p-00000001", "web", path, true];
+  assert.deepEqual(of("/"), own("/"));
+  assert.deepEqual(of("/a/b?c=1"), own("/a/b?c=1"));
+  assert.deepEqual(of("/v2/projects"), own("/v2/projects"));
+  assert.deepEqual(of("/v4/p-00000001/web"), own("/"));
+  assert.deepEqual(of("/v4/p-00000001/web/a"), own("/a"));
+  assert.deepEqual(of("/v4/p-00000001/web?a=1"), own("/?a=1"));
+  assert.deepEqual(of("/v4/p-00000001/website/a"), own("/v4/p-00000001/website/a"), "no other app is there");
+  assert.deepEqual(of("/v4/p-00000002/web/a"), own("/v4/p-00000002/web/a"));
+  assert.deepEqual(of("http://other.example/a"), own("/a"));
+  assert.deepEqual(of("/_slipway/ready"), "not_found");
+  assert.deepEqual(of("/v4/p-00000001/web/_slipway/ready"), "not_found");
 });

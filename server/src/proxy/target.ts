@@ -1,17 +1,20 @@
 // Parses the target of a request to `/v4/{project}/{app}/{path}`: the app, and the path for its replica. Pure. The path is
 // kept byte for byte, including percent-encoding and inner slashes; only leading slashes are merged into one.
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 
 /** The destination of a call. */
 export type Target = {
   readonly projectId: string;
   readonly appName: string;
-  /** The path for the replica: begins with `/`, includes the query, without the platform's own parameters. */
+  /** The path below the app: begins with `/`, includes the query, without the platform's own parameters. */
   readonly path: string;
   /** True when `async=true` was given. */
   readonly isAsync: boolean;
   /** Decoded; null: none. */
   readonly webhookEndpoint: string | null;
+  /** It was called on a host name of its own; see lib/app-hosts.ts. */
+  readonly hasOwnHost: boolean;
 };
 
 /** What a path says of an app. */
@@ -20,6 +23,16 @@ export type NamedApp = Pick<Target, "projectId" | "appName">;
 /** The path that clients see as the root of the app. */
 export function appPath({ projectId, appName }: NamedApp): string {
   return `/v4/${projectId}/${appName}`;
+}
+
+/** The path that the client sees as the root of the app; empty where the host name says which app is called. */
+export function rootPathOf(target: Target): string {
+  return target.hasOwnHost ? "" : appPath(target);
+}
+
+/** The path and query that the replica is asked for. */
+export function replicaPath(target: Target, settings: Pick<AppSettings, "keepPathPrefix">): string {
+  return settings.keepPathPrefix ? appPath(target) + target.path : target.path;
 }
 
 const formHint = "App calls go to /v4/{project}/{app}/{path}.";
@@ -42,8 +55,23 @@ export function isCallPath(url: string): boolean {
   return url.startsWith("/v4/") || url === "/v4";
 }
 
-/** Parses a request target in the form of `originForm`; a `Fault` when it names no app or a parameter is invalid. */
-export function readTarget(url: string): Target | Fault {
+/**
+ * Parses a request target in the form of `originForm`; a `Fault` when it names no app or a parameter is invalid. `home`: the app
+ * whose host name was used. It may be called by its path there, too, since many apps write that in front of their links.
+ */
+export function readTarget(url: string, home: NamedApp | null = null): Target | Fault {
+  if (home === null) return readPath(url);
+  const root = appPath(home);
+  const next = url.charCodeAt(root.length);
+  const isBelow = url.startsWith(root) && (Number.isNaN(next) || next === slash || next === questionMark);
+  const target = readPath(isBelow ? url : `${root}${url}`);
+  return target instanceof Fault ? target : { ...target, hasOwnHost: true };
+}
+
+const slash = 47;
+const questionMark = 63;
+
+function readPath(url: string): Target | Fault {
   const queryStart = url.indexOf("?");
   const pathEnd = queryStart === -1 ? url.length : queryStart;
   const projectStart = skipSlashes(url, 3, pathEnd);
@@ -57,12 +85,13 @@ export function readTarget(url: string): Target | Fault {
   const appName = url.slice(nameStart, nameEnd);
   if (queryStart === -1) {
     const path = restStart === pathEnd ? "/" : url.slice(restStart - 1);
-    return { projectId, appName, path, isAsync: false, webhookEndpoint: null };
+    return { projectId, appName, path, isAsync: false, webhookEndpoint: null, hasOwnHost: false };
   }
   const own = readQuery(url.slice(queryStart + 1));
   if (own instanceof Fault) return own;
   const rest = restStart === pathEnd ? "/" : url.slice(restStart - 1, pathEnd);
-  return { projectId, appName, path: rest + own.query, isAsync: own.isAsync, webhookEndpoint: own.webhookEndpoint };
+  const { isAsync, webhookEndpoint } = own;
+  return { projectId, appName, path: rest + own.query, isAsync, webhookEndpoint, hasOwnHost: false };
 }
 
 function skipSlashes(url: string, start: number, end: number): number {

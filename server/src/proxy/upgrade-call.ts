@@ -128,10 +128,10 @@ export class UpgradeCall extends AdmittedCall implements AnswerSink {
   }
 
   onHead(head: AnswerHead): void {
-    const { socket, runId, lines } = this.about;
+    const { socket, runId, lines, rootPath } = this.about;
     this.status = head.status;
     const isSwitch = head.status === 101;
-    const cookies = cookiesOfApp(head.cookies, this.about);
+    const cookies = cookiesOfApp(head.cookies, rootPath);
     // A chunked body is delimited by the end of the connection here.
     let text = `${head.text}X-Request-Id: ${runId}\r\n${cookieLines(cookies)}`;
     if (head.location !== null) text += `Location: ${locationOfApp(head.location, lines)}\r\n`;

@@ -59,6 +59,7 @@ export function replicaSpec(
     ...{ ...given, projectId, appId, appName: settings.name, buildId, releaseId, artifact },
     ...{ runtime, containerRuntime, entrypoint, port, ...resourcesOf(settings, given.compute) },
     ...{ region, provider, logLevel, egressCidrs },
+    keepsPathPrefix: settings.keepPathPrefix,
     tier: settings.computeTier,
     storage: projectId,
     concurrency: settings.replicaConcurrency,

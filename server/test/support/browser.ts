@@ -92,7 +92,7 @@ export async function startBrowser(t: TestContext, program: string): Promise<Bro
       "--disable-dev-shm-usage",
       "--disable-background-networking",
       // Only this machine can be reached: a page that requests anything else is a mistake.
-      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost",
       ...(process.getuid?.() === 0 ? ["--no-sandbox"] : []),
     ],
     { detached: true, stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], env: { ...process.env, HOME: folder } },

@@ -16,6 +16,7 @@ import type { ApiParts } from "#api/parts.ts";
 import { createApi } from "#api/server.ts";
 import type { UseCases } from "#apps/use-cases.ts";
 import { platformActor, type By } from "#audit/record.ts";
+import { AppHosts } from "#lib/app-hosts.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Sealer } from "#lib/seal.ts";
@@ -118,7 +119,12 @@ export async function startManagementApi(
   const { people, tokens, tokenUses } = door;
   const api = createApi({
     ...apiParts,
-    urls: () => ({ baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` }),
+    urls: () => ({
+      baseUrl,
+      apiUrl: baseUrl,
+      dashboardUrl: `${baseUrl}/dashboard`,
+      appHosts: new AppHosts("localhost"),
+    }),
     deploysPerMinute: options.deploysPerMinute ?? 1000,
     requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),

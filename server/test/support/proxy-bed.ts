@@ -21,7 +21,8 @@ import {
 import { silentLog } from "#lib/log.ts";
 import { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
-import { Proxy, type ProxyOptions } from "#proxy/proxy.ts";
+import type { ProxyOptions } from "#proxy/proxy-options.ts";
+import { Proxy } from "#proxy/proxy.ts";
 import { createListener, type Listener, type ListenerTimes } from "#proxy/server.ts";
 import { ReplicaView, type ReadyReplica } from "#scheduler/replica-view.ts";
 import { settingsWith } from "./app-settings.ts";
@@ -106,6 +107,7 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     ...bed.options,
   });
   const listener = createListener({
+    isAppHost: (host) => proxy.isAppHost(host),
     handle: (request, response) => proxy.handle(request, response),
     ...(takesPlain ? { handlePlain: (client, request) => proxy.handlePlain(client, request) } : {}),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),

@@ -28,6 +28,7 @@ export function replicaSpec(given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "art
     concurrency: 1,
     graceSeconds: 5,
     egressCidrs: null,
+    keepsPathPrefix: false,
     logLevel: "INFO",
     ...given,
   };
