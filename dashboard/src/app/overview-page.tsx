@@ -16,6 +16,18 @@ function hardwareOf({ cpu, memory, gpuCount }: Pick<AppDetail, "cpu" | "memory" 
   return [counted(cpu, "core"), `${memory} GB`, ...(gpuCount === "0" ? [] : [counted(gpuCount, "GPU")])].join(", ");
 }
 
+function PageLink({ of: { pageUrl } }: { readonly of: Pick<AppDetail, "pageUrl"> }): ReactNode {
+  if (pageUrl === null) return null;
+  return (
+    <p>
+      In a browser:{" "}
+      <a href={pageUrl} target="_blank" rel="noreferrer">
+        {pageUrl}
+      </a>
+    </p>
+  );
+}
+
 /** The page. */
 export function OverviewPage(): ReactNode {
   const ref = useApp();
@@ -33,14 +45,7 @@ export function OverviewPage(): ReactNode {
                   <code>{detail.internalEndpoint}</code>
                   <CopyIcon text={detail.internalEndpoint} label="Copy the endpoint" />
                 </div>
-                {detail.pageUrl === null ? null : (
-                  <p>
-                    In a browser:{" "}
-                    <a href={detail.pageUrl} target="_blank" rel="noreferrer">
-                      {detail.pageUrl}
-                    </a>
-                  </p>
-                )}
+                <PageLink of={detail} />
                 <Commands
                   url={detail.internalEndpoint}
                   isOpen={detail.disableAuth}

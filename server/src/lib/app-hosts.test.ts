@@ -1,3 +1,4 @@
+// Which host names are those of apps, and where an app has one.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AppHosts } from "./app-hosts.ts";

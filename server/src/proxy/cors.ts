@@ -29,7 +29,7 @@ const maxAgeSeconds = 600;
 const headersForm = /^[!#$%&'*+\-.^_`|~0-9A-Za-z, ]{1,4000}$/;
 
 /** What the answer to a request gets; see `AddedFields`. */
-export function answerFields({ route, hasOwnHost, fields }: CorsRequest): AddedFields {
+export function addedToAnswers({ route, hasOwnHost, fields }: CorsRequest): AddedFields {
   const isOpen = route?.disableAuth === true;
   const site = siteFields({ disableAuth: isOpen, hasOwnHost });
   const settings = corsOf(route);

@@ -18,7 +18,7 @@ import { asyncCall } from "./async-accept.ts";
 import { Call, type CallParts, type PlainAbout } from "./call.ts";
 import { codedBody, internal, notTaken, stopping, tooLarge } from "./call-faults.ts";
 import { recordOf } from "./call-record.ts";
-import { answerFields, preflightAnswer } from "./cors.ts";
+import { addedToAnswers, preflightAnswer } from "./cors.ts";
 import { Deadlines } from "./deadlines.ts";
 import type { Client, HttpClient } from "./client.ts";
 import type { CallOutcome } from "./finished-call.ts";
@@ -226,7 +226,7 @@ export class Proxy implements DemandSource, Occupancy {
     const { hasOwnHost } = target;
     const route = this.#routeOf(target);
     const request = { route, fields, hasOwnHost };
-    client.added = answerFields(request);
+    client.added = addedToAnswers(request);
     const preflight = preflightAnswer(client.method, request, runId);
     if (preflight === null || route === undefined)
       return this.#admit({ target, fields, address: origin.address }, route);
