@@ -1,10 +1,11 @@
 // What an app's folder says about itself, read from its TOML file as the platform reads it: `slipway.toml`, else
 // `cerebrium.toml`. The platform checks the values; only what chooses files is checked here.
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
 import { globTest, patternMax } from "./glob.ts";
 import { Refused } from "./refused.ts";
+import { readTextFile } from "./text-file.ts";
 
 /** An app's folder. */
 export type AppFolder = {
@@ -63,8 +64,9 @@ export function readAppFolder(given: string): AppFolder {
 function readToml(folder: string): AppFolder["toml"] {
   for (const file of tomlNames) {
     try {
-      return { file, text: readFileSync(join(folder, file), "utf8") };
+      return { file, text: readTextFile(join(folder, file), file) };
     } catch (error) {
+      if (error instanceof Refused) throw error;
       if (error instanceof Error && "code" in error && error.code === "ENOENT") continue;
       throw new Refused(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`, {
         cause: error,

@@ -4,6 +4,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "smol-toml";
 import { isNeverChosen } from "./chosen-files.ts";
+import { Refused } from "./refused.ts";
+import { readTextFile } from "./text-file.ts";
 
 /** How an app is served. */
 export type AppKind =
@@ -40,7 +42,7 @@ const portByDefault = 8000;
 
 /** Reads, but runs nothing of the folder. */
 export function findApp(folder: string): FoundApp {
-  const hasRequirements = existsSync(join(folder, "requirements.txt"));
+  const hasRequirements = ["requirements.txt", "uv.lock"].some((name) => existsSync(join(folder, name)));
   return { kind: kindOf(folder), packages: hasRequirements ? [] : packagesOf(folder), hasRequirements };
 }
 
@@ -105,7 +107,14 @@ function packagesOf(folder: string): string[] {
   }
 }
 
+/** What cannot be read is searched as far as it goes: the build says what is wrong with it. */
 function textOf(path: string): string | null {
   const stats = statSync(path, { throwIfNoEntry: false });
-  return stats?.isFile() === true && stats.size <= textBytesMax ? readFileSync(path, "utf8") : null;
+  if (stats?.isFile() !== true || stats.size > textBytesMax) return null;
+  try {
+    return readTextFile(path, path);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    return readFileSync(path, "utf8");
+  }
 }

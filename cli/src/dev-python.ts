@@ -2,13 +2,17 @@
 // lists, made once for each list.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { once } from "node:events";
 import { join } from "node:path";
-import { fileRequirements, pipRequirements, unlistedServer } from "@slipway/server/src/deploy/requirements.ts";
+import type { AppFiles } from "@slipway/server/src/deploy/app-files.ts";
+import { pythonPackages } from "@slipway/server/src/deploy/python-packages.ts";
+import type { PythonProject } from "@slipway/server/src/drivers/builder.ts";
+import { projectCommand } from "@slipway/server/src/drivers/project-command.ts";
 import { tableOf, type AppFolder } from "./app-folder.ts";
 import type { Machine } from "./machine.ts";
 import { Refused } from "./refused.ts";
+import { readTextFile } from "./text-file.ts";
 
 /** An environment that is ready. */
 export type DevPython = { readonly folder: string; readonly program: string };
@@ -23,11 +27,11 @@ const listName = "requirements-of-app.txt";
 
 /** Throws `Refused` that says what is missing, or which packages cannot be installed. `signal` ends an installation. */
 export async function devPython(folder: AppFolder, machine: Machine, signal: AbortSignal): Promise<DevPython> {
-  const packages = packagesOf(folder);
+  const { packages, project } = packagesOf(folder);
   const python = findPython(folder);
   const cache = join(machine.environment["XDG_CACHE_HOME"] || join(machine.homeFolder, ".cache"), "slipway", "dev");
   const key = createHash("sha256")
-    .update(JSON.stringify([python, packages]))
+    .update(JSON.stringify([python, packages, ...(project === null ? [] : [project])]))
     .digest("hex")
     .slice(0, 20);
   const made = { folder: join(cache, key), program: join(cache, key, "bin/python") };
@@ -38,42 +42,54 @@ export async function devPython(folder: AppFolder, machine: Machine, signal: Abo
   rmSync(made.folder, { recursive: true, force: true });
   mkdirSync(cache, { recursive: true });
   const many = packages.length === 1 ? "1 package" : `${packages.length} packages`;
-  if (packages.length > 0) machine.tell(`Installing ${many} into ${made.folder} …`);
-  const pipWords = packages.length > 0 ? [] : ["--without-pip"];
+  const what = project === null ? many : "the packages of pyproject.toml";
+  const hasPackages = packages.length > 0 || project !== null;
+  if (hasPackages) machine.tell(`Installing ${what} into ${made.folder} …`);
+  const pipWords = hasPackages ? [] : ["--without-pip"];
   await run([python.program, "-m", "venv", ...pipWords, made.folder], { cwd: folder.path, signal });
+  const pip = ["-m", "pip", "install", "--disable-pip-version-check", "--quiet"];
+  if (project !== null) {
+    await run([made.program, ...pip, "uv"], { cwd: folder.path, signal });
+    const uv = join(made.folder, "bin/uv");
+    const command = projectCommand(project, { uv, python: made.program });
+    const variables = { UV_PROJECT_ENVIRONMENT: made.folder, VIRTUAL_ENV: made.folder };
+    await run(command, { cwd: folder.path, signal, variables });
+  }
   if (packages.length > 0) {
     const list = join(made.folder, listName);
     writeFileSync(list, `${packages.join("\n")}\n`);
-    const pip = ["-m", "pip", "install", "--disable-pip-version-check", "--quiet", "-r", list];
-    await run([made.program, ...pip], { cwd: folder.path, signal });
+    await run([made.program, ...pip, "-r", list], { cwd: folder.path, signal });
   }
   writeFileSync(join(made.folder, readyMark), "");
   removeOld(cache);
   return made;
 }
 
-/** Lines for pip, as a build of the platform would have them. */
-function packagesOf({ settings, path, custom, toml }: AppFolder): readonly string[] {
+type AppPackages = { readonly packages: readonly string[]; readonly project: PythonProject | null };
+
+/** As a build of the platform would have them: lines for pip, and what uv installs. */
+function packagesOf({ settings, path, custom, toml }: AppFolder): AppPackages {
   const dependencies = tableOf(settings["dependencies"]);
   const inline = Object.fromEntries(
     Object.entries(tableOf(dependencies["pip"])).map(([name, version]) => [name, String(version)]),
   );
-  const readText = (file: string): string | null => {
-    const full = join(path, file);
-    return statSync(full, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(full, "utf8") : null;
-  };
-  const named = tableOf(dependencies["paths"])["pip"];
-  const file = typeof named === "string" ? named : readText("requirements.txt") === null ? null : "requirements.txt";
-  const listed =
-    Object.keys(inline).length > 0
-      ? pipRequirements(inline)
-      : file === null
-        ? { ok: true as const, value: [] }
-        : fileRequirements(file, readText);
-  if (!listed.ok) throw new Refused(`${toml?.file ?? "requirements.txt"}: ${listed.reason}`);
-  const entrypoint = custom?.entrypoint ?? [];
-  const server = typeof entrypoint === "string" ? null : unlistedServer(entrypoint, listed.value);
-  return server === null ? listed.value : [...listed.value, server];
+  const paths = tableOf(dependencies["paths"]);
+  const groups = dependencies["groups"];
+  const planned = pythonPackages({
+    files: filesOf(path),
+    ...{ pip: inline, path: typeof paths["pip"] === "string" ? paths["pip"] : undefined, hasDockerfile: false },
+    groups: Array.isArray(groups) ? groups.map(String) : [],
+    entrypoint: custom !== null && typeof custom.entrypoint !== "string" ? custom.entrypoint : [],
+  });
+  if (!planned.ok) throw new Refused(`${toml?.file ?? "requirements.txt"}: ${planned.reason}`);
+  const { lines, project } = planned.value;
+  return { packages: lines, project };
+}
+
+function filesOf(folder: string): AppFiles {
+  const has = (file: string): boolean => statSync(join(folder, file), { throwIfNoEntry: false })?.isFile() === true;
+  const readText = (file: string): string | null => (has(file) ? readTextFile(join(folder, file), file) : null);
+  return { has, readText, pythonProblem: () => null };
 }
 
 type FoundPython = { readonly program: string; readonly version: string };
@@ -96,10 +112,11 @@ function findPython({ settings, toml }: AppFolder): FoundPython {
 
 async function run(
   [file = "", ...words]: readonly string[],
-  { cwd, signal }: { readonly cwd: string; readonly signal: AbortSignal },
+  { cwd, signal, variables = {} }: { cwd: string; signal: AbortSignal; variables?: Readonly<Record<string, string>> },
 ): Promise<void> {
+  const env = { ...process.env, ...variables };
   // In a group of its own, which the signal of the caller reaches and Ctrl-C does not.
-  const child = spawn(file, words, { cwd, stdio: ["ignore", 2, 2], signal, timeout: installMs, detached: true });
+  const child = spawn(file, words, { cwd, env, stdio: ["ignore", 2, 2], signal, timeout: installMs, detached: true });
   const [code] = (await once(child, "close")) as [number | null];
   if (code === 0) return;
   const isVenv = words.includes("venv");

@@ -11,6 +11,8 @@ export type Dependencies = {
   readonly apt: PackageVersions;
   readonly conda: PackageVersions;
   readonly paths: { readonly pip?: string; readonly apt?: string; readonly conda?: string };
+  /** Groups of packages in pyproject.toml that are installed beside its dependencies. */
+  readonly groups: readonly string[];
 };
 
 /** Fields of a request that are not stored as settings. */
@@ -48,6 +50,7 @@ export const fileSettingNames = [
   "dependencies.pip",
   "dependencies.apt",
   "dependencies.conda",
+  "dependencies.groups",
 ] as const;
 
 /** Where a setting comes from; `api`: from a field of a create or change request, `repository`: from a file there. */

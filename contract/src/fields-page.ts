@@ -60,7 +60,8 @@ const end = `
 | \`deployment.pre_build_commands\` | Shell commands that run before anything is installed. |
 | \`deployment.shell_commands\` | Shell commands that run after the code is in place. |
 | \`dependencies.pip\`, \`.apt\`, \`.conda\` | Tables of name = "version": \`"latest"\`, \`"*"\` and \`""\` mean any version; \`"1.2"\` means exactly that version; \`">=1.2"\` is used as it is. Packages of apt and conda are installed by the docker driver only. |
-| \`dependencies.paths.pip\`, \`.apt\`, \`.conda\` | A file in the app's folder that lists the packages, instead of the table. |
+| \`dependencies.paths.pip\`, \`.apt\`, \`.conda\` | A file in the app's folder that lists the packages, instead of the table; of pip also \`pyproject.toml\` or \`uv.lock\` there. |
+| \`dependencies.groups\` | Names of groups of \`pyproject.toml\` that are installed too, when its packages are: of \`dependency-groups\` or \`project.optional-dependencies\`. |
 | \`deployment.include\`, \`deployment.exclude\` | Accepted but ignored: an app that is linked to a repository has all files of its folder. |
 
 \`python_version\` may be a number; 3.1 is read as 3.10, because that is what an unquoted 3.10 becomes. \`entrypoint\` may be a

@@ -56,6 +56,7 @@ async function planOf(command: string): Promise<BuildPlan> {
     startsClean: false,
     useUv: false,
     requirements: [],
+    project: null,
     aptPackages: [],
     condaPackages: [],
     preBuildCommands: [command],

@@ -1,11 +1,15 @@
 // Repositories of several git hosts: addresses as people paste them, stored in one form, fetched only from hosts that the operator
 // has named.
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { test } from "node:test";
 import { deploy } from "./support/examples.ts";
+import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { startManagementApi, type ApiAnswer } from "./support/management-api.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
+import { commandsAt } from "./support/slipway-command.ts";
 
 test("an address of the default host is stored as owner/repo, and the same one later changes nothing", async (t) => {
   const api = await startManagementApi(t);
@@ -53,4 +57,21 @@ test("an app is deployed from a second host that the operator allows, and from n
   });
   assert.equal(foreign.status, 400);
   assert.match(String(foreign.body.message), new RegExp(`must be on .*gitlab\\.com or ${host} here`));
+});
+
+test("a git host below a path is deployed from by the repository's own address, also by the command line", async (t) => {
+  const git = await startGitServer(t, { below: "/cgi-bin/git" });
+  await git.createRepo("acme", "shop", { "main.py": "def run():\n    return 'below'\n" });
+  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+  const url = git.urlTemplate.replace("{owner}", "acme").replace("{repo}", "shop");
+  const app = await deploy(platform, { name: "below", gitRepo: url });
+  assert.equal(app.status, "success", app.log);
+  assert.match(app.log, /of acme\/shop by/);
+  const clone = temporaryFolder(t, "clone");
+  assert.deepEqual(await once(spawn("git", ["clone", "-q", url, clone]), "close"), [0, null]);
+  const { baseUrl, serviceAccountToken, projectId } = platform.bootstrap;
+  const env = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
+  const built = await commandsAt(t, { env })(["deploy", clone, "--git", "--name", "below"]).ended;
+  assert.equal(built.code, 0, built.stderr);
+  assert.match(built.stderr, /^Deploying below from http:\/\/127\.0\.0\.1:\d+\/cgi-bin\/git\/acme\/shop\.git/);
 });

@@ -206,7 +206,7 @@ x = 1
   });
 }
 
-test("a settings file is read as a build does: no link, no large file, no folder that is not there", async (t) => {
+test("a settings file is read as a build does: no link, no folder that is not there, and what cannot be read is named", async (t) => {
   const { git, ask } = await openStage(t);
   await git.createRepo("acme", "app", {
     "main.py": "",
@@ -215,14 +215,25 @@ test("a settings file is read as a build does: no link, no large file, no folder
     "linked/slipway.toml": { link: "/etc/passwd" },
   });
   const root = await ask("/settings", { gitRepo: "acme/app" });
-  assert.deepEqual(root.body.file, {
-    ...{ name: "cerebrium.toml", settings: [{ name: "cpu", value: 2, problem: null }], warnings: [], problem: null },
-  });
+  const tooLarge = "slipway.toml is larger than 1 MB, the most that is read of such a file. Make it shorter.";
+  assert.deepEqual(root.body.file, { name: "slipway.toml", settings: [], warnings: [], problem: tooLarge });
   const linked = await ask("/settings", { gitRepo: "acme/app", gitPath: "linked" });
   assert.deepEqual([linked.body.folders, linked.body.file], [[""], null]);
+  const text = "[cerebrium.hardware]\ncpu = 2\n";
+  const given: readonly (readonly [Buffer, unknown, string | null])[] = [
+    [Buffer.from(`\ufeff${text}`, "utf16le"), 2, null],
+    [Buffer.from(`${text}# caf\xe9\n`, "latin1"), 2, null],
+    [Buffer.from(`${text}x = 'caf\xe9'\n`, "latin1"), undefined, "line 3 has the byte 0xe9. Save it as UTF-8."],
+  ];
+  for (const [toml, cpu, problem] of given) {
+    await git.push("acme", "app", { "encoded/slipway.toml": toml });
+    const { file } = (await ask("/settings", { gitRepo: "acme/app", gitPath: "encoded" })).body;
+    const why = problem === null ? null : `slipway.toml is not UTF-8: ${problem}`;
+    assert.deepEqual([file.settings[0]?.value, file.problem], [cpu, why]);
+  }
   for (const gitPath of ["nowhere", "main.py", "--full-name"]) {
     const answer = await ask("/settings", { gitRepo: "acme/app", gitPath });
-    const why = `gitPath is ${JSON.stringify(gitPath)}, which is no folder of acme/app on main; there are settings files in: the root.`;
+    const why = `gitPath is ${JSON.stringify(gitPath)}, which is no folder of acme/app on main; there are settings files in: the root, encoded.`;
     assert.deepEqual([answer.status, answer.body.message], [422, why]);
   }
   const branch = await ask("/settings", { gitRepo: "acme/app", gitBranch: "gone" });

@@ -1,6 +1,6 @@
 // Fetching repositories with the real git from a real git server: what is pinned, what is refused, what is said.
 import assert from "node:assert/strict";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { lstat, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -216,6 +216,49 @@ test("links that lead out of the folder are left out with a warning, others stay
       `${name} is named`,
     );
   }
+});
+
+test("a link to another folder of the repository is followed, in the repository alone", async (t) => {
+  const server = await startGitServer(t);
+  await server.createRepo("acme", "app", {
+    "apps/api/main.py": "",
+    "apps/api/common": { link: "../../libs/common" },
+    "apps/api/deep/one.py": { link: "../../../libs/common/one.py" },
+    "apps/api/passwd": { link: "../../../../../../../../etc/passwd" },
+    "apps/api/all": { link: "../.." },
+    "apps/api/self": { link: "." },
+    "apps/api/gone": { link: "../../libs/gone" },
+    "apps/api/hop": { link: "../../libs/common/out" },
+    "apps/api/through": { link: "../../libs/common/here/two.py" },
+    "libs/common/one.py": "one\n",
+    "libs/common/run.sh": "#!/bin/sh\n",
+    "libs/common/near": { link: "one.py" },
+    "libs/common/here": { link: "../other" },
+    "libs/common/back": { link: "../common" },
+    "libs/common/out": { link: "/etc/passwd" },
+    "libs/other/two.py": "two\n",
+    "libs/other/again": { link: "../common" },
+  });
+  const { fetch, lines } = openSource(t, server);
+  const { appDir } = await fetch({ gitPath: "apps/api" });
+  const read = (path: string): Promise<string> => readFile(join(appDir, path), "utf8");
+  assert.equal(await read("common/one.py"), "one\n");
+  assert.equal(await read("common/near"), "one\n");
+  assert.equal(await read("common/here/two.py"), "two\n");
+  assert.equal(await read("deep/one.py"), "one\n");
+  assert.equal(((await stat(join(appDir, "common/run.sh"))).mode & 0o111) !== 0, true);
+  assert.ok((await lstat(join(appDir, "common"))).isDirectory());
+  assert.deepEqual((await readdir(appDir)).sort(), ["common", "deep", "main.py", "self"]);
+  assert.ok(lines.some((line) => line.includes("The link common leads to libs/common of the repository")));
+  for (const name of ["passwd", "all", "gone", "hop", "through", "common/out"]) {
+    assert.ok(
+      lines.some((line) => line.includes(`the link ${name} points outside`)),
+      `${name} is named: ${lines.join("\n")}`,
+    );
+  }
+  // Nothing of it depends on what an earlier build has left.
+  const { appDir: again } = await fetch({ gitPath: "apps/api" });
+  assert.equal(await readFile(join(again, "common/here/two.py"), "utf8"), "two\n");
 });
 
 test("hooks and submodules of a hostile repository do nothing; LFS files stay pointers; each is said", async (t) => {

@@ -155,7 +155,10 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
     [rawZip([{ name: "../evil.py", content: "x" }]), /cannot be unpacked: invalid relative path: \.\.\/evil\.py/],
     [rawZip([{ name: "a/../../evil.py", content: "x" }]), /invalid relative path/],
     [rawZip([{ name: "/etc/evil", content: "x" }]), /absolute path: \/etc\/evil/],
-    [rawZip([{ name: "a\\..\\evil", content: "x" }]), /invalid characters in fileName/],
+    [rawZip([{ name: "a\\..\\..\\evil", content: "x" }]), /invalid relative path/],
+    [rawZip([{ name: "..\\evil.py", content: "x" }]), /invalid relative path/],
+    [rawZip([{ name: "\\\\server\\evil", content: "x" }]), /absolute path/],
+    [rawZip([{ name: "C:\\evil", content: "x" }]), /absolute path/],
     [rawZip([{ name: "C:/evil", content: "x" }]), /absolute path/],
     [rawZip([{ name: "a\0b", content: "x" }]), /a name that cannot be stored/],
     [rawZip([link, { name: "link/evil", content: "x" }]), /"link" in the upload is a link/],
@@ -190,6 +193,19 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
   }
   assert.deepEqual(readdirSync(join(folder, "sources")), []);
   assert.equal(existsSync(join(folder, "evil.py")), false);
+});
+
+test("a zip with backslashes between its folders unpacks as one with slashes", async (t) => {
+  const folder = temporaryFolder(t, "unpacked");
+  const zipPath = join(folder, "zip");
+  const entries = [{ name: "sub\\" }, { name: "sub\\deep\\x.txt", content: "x" }, { name: "main.py", content: "" }];
+  writeFileSync(zipPath, rawZip(entries));
+  const work = { log: () => undefined, signal: new AbortController().signal };
+  const { appDir } = await unpack({ zipPath, folder: join(folder, "files"), bytesMax: 1000 }, work);
+  assert.deepEqual(readdirSync(appDir, { recursive: true }).toSorted(), ["main.py", "sub", "sub/deep", "sub/deep/x.txt"]);
+  const twice = [{ name: "a\\x", content: "1" }, { name: "a/x", content: "2" }];
+  writeFileSync(zipPath, rawZip(twice));
+  await assert.rejects(unpack({ zipPath, folder: join(folder, "files"), bytesMax: 1000 }, work), /holds "a\/x" twice/);
 });
 
 test("every folder of a zip counts, also one that is only above another", async (t) => {

@@ -58,6 +58,7 @@ function settingsOf(toml: TomlSettings, origin: FileSetting["origin"]): FileSett
   const { preBuildCommands, shellCommands } = toml.commands;
   if (preBuildCommands !== undefined) put("preBuildCommands", "deployment.pre_build_commands", preBuildCommands);
   if (shellCommands !== undefined) put("shellCommands", "deployment.shell_commands", shellCommands);
+  if (toml.groups !== undefined) put("dependencies.groups", "dependencies.groups", toml.groups);
   for (const kind of packageKinds) {
     // A path goes with an empty table at most.
     const value = toml.paths[kind] ?? toml.packages[kind];

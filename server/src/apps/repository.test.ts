@@ -31,8 +31,72 @@ test("every usual form of a repository comes out in one form, which reads as its
   };
   for (const [canonical, given] of Object.entries(forms)) {
     for (const one of [...given, canonical]) assert.equal(reasonOf(one), `passed as ${canonical}`, one);
-    assert.equal(repositoryPath(canonical), canonical.replace(/^https:\/\/[^/]*\//, ""));
+    assert.equal(repositoryPath(canonical, hosts), canonical.replace(/^https:\/\/[^/]*\//, ""));
   }
+});
+
+/** What a person may paste, on hosts of each form; the repository is always `acme/shop`, or with groups `acme/team/shop`. */
+const forms = {
+  names: ["acme/shop", "acme/shop.git", "acme/shop/"],
+  web: ["http://HOST/BELOW/acme/shop", "https://HOST/BELOW/acme/shop.git", "https://HOST/BELOW/acme/shop/"],
+  ssh: ["git@NAME:BELOW/acme/shop.git", "ssh://git@NAME/BELOW/acme/shop.git", "ssh://NAME/BELOW/acme/shop"],
+  // With the port of the ssh server, and as hosts below a path have it: without that path.
+  port: ["ssh://git@NAME:2222/acme/shop.git", "ssh://git@NAME:2222/BELOW/acme/shop"],
+  short: ["git@NAME:acme/shop.git", "git@NAME:acme/shop", "ssh://git@NAME/acme/shop.git"],
+} as const;
+const groups = (given: string): string => given.replace("acme/", "acme/team/");
+
+test("every form of an address is understood with every form of the operator's address of the host", () => {
+  const templates = [
+    "https://git.corp.example/{owner}/{repo}.git",
+    "https://git.corp.example/{owner}/{repo}",
+    "https://git.corp.example:8443/{owner}/{repo}.git",
+    "http://git.corp.example:3000/gitea/{owner}/{repo}.git",
+    "https://git.corp.example/gitlab/{owner}/{repo}.git",
+    "https://git.corp.example/tools/~git/{owner}/{repo}.git",
+    "https://git.corp.example/scm/{owner}/_git/{repo}",
+    "ssh://git@git.corp.example/{owner}/{repo}.git",
+    "ssh://git@git.corp.example:2222/srv/git/{owner}/{repo}.git",
+  ];
+  for (const template of templates) {
+    const [, host = "", path = ""] = /^\w+:\/\/(?:git@)?([^/]*)(.*)\{owner\}/.exec(template) ?? [];
+    const below = path.replaceAll(/^\/|\/$/g, "");
+    const filled = (form: string): string =>
+      form
+        .replace("HOST", host)
+        .replace("NAME", "git.corp.example")
+        .replace("BELOW/", below === "" ? "" : `${below}/`);
+    const given = [...forms.web, ...forms.ssh, ...forms.port, ...forms.short].map((form) => filled(form));
+    const withMiddle = template.includes("_git") ? [`https://${host}/scm/acme/_git/shop`] : [];
+    for (const isDefault of [true, false]) {
+      const allowed = isDefault ? { defaultUrl: template, otherUrls: [] } : { ...hosts, otherUrls: [template] };
+      const start = isDefault ? "" : `https://${host}/${below === "" ? "" : `${below}/`}`;
+      for (const one of [...given, ...withMiddle, ...(isDefault ? forms.names : [])]) {
+        assert.equal(reasonOf(one, allowed), `passed as ${start}acme/shop`, `${one} at ${template}`);
+        const deep = groups(one);
+        assert.equal(reasonOf(deep, allowed), `passed as ${start}acme/team/shop`, `${deep} at ${template}`);
+      }
+      for (const canonical of [`${start}acme/shop`, `${start}acme/team/shop`]) {
+        assert.equal(reasonOf(canonical, allowed), `passed as ${canonical}`, `${canonical} at ${template}`);
+        assert.equal(repositoryPath(canonical, allowed), canonical.slice(start.length));
+      }
+    }
+  }
+});
+
+test("of several addresses of one host the one counts whose path an address has", () => {
+  const two: GitHosts = {
+    defaultUrl: "https://tools.example/{owner}/{repo}.git",
+    otherUrls: ["https://tools.example/gitea/{owner}/{repo}.git", "https://tools.example/gitlab/{owner}/{repo}.git"],
+  };
+  const templateOf = (given: string): string => {
+    const read = readRepository(given, two);
+    return read.ok ? read.value.template : read.reason;
+  };
+  assert.equal(templateOf("https://tools.example/gitlab/acme/shop"), two.otherUrls[1]);
+  assert.equal(templateOf("https://tools.example/gitea/acme/shop.git"), two.otherUrls[0]);
+  assert.equal(templateOf("https://tools.example/acme/shop"), two.defaultUrl);
+  assert.equal(reasonOf("https://tools.example/gitea/acme/shop", two), "passed as https://tools.example/gitea/acme/shop");
 });
 
 test("repositories below groups are understood where a host has groups, and pages of repositories are refused elsewhere", () => {
@@ -50,7 +114,7 @@ test("repositories below groups are understood where a host has groups, and page
 test("other hosts, ports, look-alikes and addresses of the platform's own network are refused with what is allowed", () => {
   for (const given of [
     ...["https://evil.example/a/b", "https://github.com.evil.example/a/b", "https://github.com./a/b"],
-    ...["https://github.com:443/a/b", "https://github.com:22/a/b", "ssh://git@github.com:2222/a/b"],
+    ...["https://github.com:443/a/b", "https://github.com:22/a/b", "https://gitlab.com:8443/a/b"],
     ...[
       "https://127.0.0.1/a/b",
       "http://localhost:7070/a/b",

@@ -18,7 +18,8 @@ export type FoundRepository = {
 };
 
 type Read = { readonly ok: true; readonly value: FoundRepository } | { readonly ok: false; readonly reason: string };
-type Named = { readonly host: string | null; readonly path: string };
+/** `scheme` is that of the address, `ssh` also for git's short form. */
+type Named = { readonly scheme: string; readonly host: string | null; readonly path: string };
 
 const lengthMax = 500;
 const partsMax = 20;
@@ -34,21 +35,27 @@ const shortForm = /^([^/@]*)@([^/@:]*):(.*)$/s;
 export function readRepository(given: string, hosts: GitHosts): Read {
   const named = given.length > lengthMax ? null : readNames(given);
   if (named === "credentials") return refusedCredentials;
-  const parts = named?.path.replace(/(?:\.git)?\/?$/i, "").split("/") ?? [];
+  const all = named?.path.replace(/(?:\.git)?\/?$/i, "").split("/") ?? [];
   const isUsable = (part: string): boolean => partForm.test(part) && !part.includes("..");
-  if (named === null || parts.length < 2 || parts.length > partsMax || !parts.every(isUsable))
-    return refusedForm(given);
-  const template = templateOf(named.host, hosts);
+  if (named === null || all.length < 2 || all.length > partsMax) return refusedForm(given);
+  const template = templateOf(named, all, hosts);
+  // Only the folders of a host may have other names.
+  const parts = named.host === null || template === null ? all : withoutTemplate(all, template);
+  if (parts.length < 2 || !parts.every(isUsable)) return refusedForm(given);
   if (template === null) return refusedHost(named.host ?? "", hosts);
   if (parts.length > 2 && hostsWithoutGroups.has(hostOfTemplate(template))) return refusedForm(given);
-  const [owner, repo = ""] = [parts.slice(0, -1).join("/"), parts.at(-1)];
-  const host = template === hosts.defaultUrl ? null : named.host;
-  const canonical = `${host === null ? "" : `https://${host}/`}${owner}/${repo}`;
+  const owner = parts.slice(0, -1).join("/");
+  const repo = parts.at(-1) ?? "";
+  const address = ["https:/", hostOfTemplate(template), ...foldersOf(template), owner, repo].join("/");
+  const canonical = template === hosts.defaultUrl ? `${owner}/${repo}` : address;
   return { ok: true, value: { template, owner, repo, canonical } };
 }
 
-/** The path of a repository on its host, of its stored form or an address. */
-export function repositoryPath(gitRepo: string): string {
+/** Owner, maybe with groups, and name of a repository, of its stored form or an address. */
+export function repositoryPath(gitRepo: string, hosts: GitHosts): string {
+  const read = readRepository(gitRepo, hosts);
+  if (read.ok) return `${read.value.owner}/${read.value.repo}`;
+  // Of a host that is no longer allowed.
   return gitRepo.replace(/^(?:\w+:\/\/[^/]*\/|[^/@]*@[^/:]*:)/, "").replace(/(?:\.git)?\/*$/i, "");
 }
 
@@ -57,22 +64,73 @@ export function hostOfTemplate(template: string): string {
   return (/^(?:https?|ssh):\/\/(?:[^/@]*@)?([^/]*)/.exec(template)?.[1] ?? "").toLowerCase();
 }
 
+/** The folders of a template's host that stand before `{owner}`, as of a GitLab below a path. */
+export function foldersOf(template: string): readonly string[] {
+  return namesIn(pathOfTemplate(template).split("{owner}", 1)[0] ?? "");
+}
+
+/** Between `{owner}` and `{repo}`, as `_git` of some hosts. */
+function middleOf(template: string): readonly string[] {
+  return namesIn(/\{owner\}(.*)\{repo\}/.exec(pathOfTemplate(template))?.[1] ?? "");
+}
+
+function pathOfTemplate(template: string): string {
+  return template.replace(/^\w+:\/\/[^/]*/, "");
+}
+
+function namesIn(path: string): readonly string[] {
+  return path.split("/").filter((part) => part !== "");
+}
+
+/** Owner and repository alone. Addresses of ssh often have no folders where those of the web have some. */
+function withoutTemplate(parts: readonly string[], template: string): readonly string[] {
+  const folders = foldersOf(template);
+  const rest = beginsWith(parts, folders) ? parts.slice(folders.length) : parts;
+  const middle = middleOf(template);
+  const owner = rest.slice(0, -1 - middle.length);
+  const isWhole = owner.length > 0 && beginsWith(rest.slice(owner.length), middle);
+  return isWhole ? [...owner, ...rest.slice(-1)] : rest;
+}
+
+function beginsWith(parts: readonly string[], folders: readonly string[]): boolean {
+  return folders.every((folder, index) => parts[index] === folder);
+}
+
 function readNames(given: string): Named | "credentials" | null {
   const [, scheme = "", user, host = "", path = ""] = urlForm.exec(given) ?? [];
   if (scheme !== "") {
     const isOfGit = user === undefined || (scheme.toLowerCase() === "ssh" && user === "git");
-    return isOfGit ? { host: host.toLowerCase(), path } : "credentials";
+    return isOfGit ? { scheme: scheme.toLowerCase(), host: host.toLowerCase(), path } : "credentials";
   }
   const [isShort, name, shortHost = "", shortPath = ""] = shortForm.exec(given) ?? [];
-  if (isShort !== undefined) return name === "git" ? { host: shortHost.toLowerCase(), path: shortPath } : "credentials";
-  return given.includes("@") ? "credentials" : { host: null, path: given };
+  if (isShort !== undefined) {
+    return name === "git" ? { scheme: "ssh", host: shortHost.toLowerCase(), path: shortPath } : "credentials";
+  }
+  return given.includes("@") ? "credentials" : { scheme: "", host: null, path: given };
 }
 
-/** Compares whole names: a port, a dot at the end or a look-alike is another host. */
-function templateOf(host: string | null, { defaultUrl, otherUrls }: GitHosts): string | null {
+/**
+ * Of several on one host the one whose folders the path has, else the first. Compares whole names: a port, a dot at the end or a
+ * look-alike is another host. Only with ssh ports say nothing: the web has another one, and git's short form has none.
+ */
+function templateOf(
+  { scheme, host }: Named,
+  parts: readonly string[],
+  { defaultUrl, otherUrls }: GitHosts,
+): string | null {
   if (host === null) return defaultUrl;
-  if (host === "") return null;
-  return [defaultUrl, ...otherUrls].find((template) => hostOfTemplate(template) === host) ?? null;
+  const templates = [defaultUrl, ...otherUrls].filter((template) => hostOfTemplate(template) !== "");
+  const isSsh = scheme === "ssh";
+  const same = templates.filter((template) => hostOfTemplate(template) === host);
+  const comparable = templates.filter((template) => isSsh || template.startsWith("ssh:"));
+  const alike = comparable.filter((template) => withoutPort(hostOfTemplate(template)) === withoutPort(host));
+  const onHost = same.length > 0 ? same : alike;
+  const byFolders = onHost.toSorted((one, other) => foldersOf(other).length - foldersOf(one).length);
+  return byFolders.find((template) => beginsWith(parts, foldersOf(template))) ?? onHost[0] ?? null;
+}
+
+function withoutPort(host: string): string {
+  return host.replace(/:\d+$/, "");
 }
 
 const refusedCredentials = {

@@ -122,7 +122,7 @@ describe("where a setting comes from", () => {
     const repository = '[cerebrium.dependencies.pip]\nb = "2"\n[cerebrium.dependencies.apt]\ngit = ""';
     const repositoryToml = { name: "slipway.toml", text: repository };
     const { settings } = resolveSettings({ body: base, configToml, repositoryToml, providers });
-    assert.deepEqual(settings.dependencies, { pip: { a: "1" }, apt: { git: "" }, conda: {}, paths: {} });
+    assert.deepEqual(settings.dependencies, { pip: { a: "1" }, apt: { git: "" }, conda: {}, paths: {}, groups: [] });
   });
 });
 

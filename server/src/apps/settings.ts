@@ -252,7 +252,7 @@ export function withDefaults(given: GivenSettings): AppSettings {
     loadBalancingAlgorithm: replicaConcurrency <= 3 ? "first-available" : "round-robin",
     preBuildCommands: [],
     shellCommands: [],
-    dependencies: { pip: {}, apt: {}, conda: {}, paths: {} },
+    dependencies: { pip: {}, apt: {}, conda: {}, paths: {}, groups: [] },
     ...given,
   };
 }
@@ -288,9 +288,11 @@ function entrypoint(written: readonly string[], given: GivenValues): readonly st
   throw refused({ field, given: written, allowed: "a command whose quotes are closed" });
 }
 
-/** For each kind, the packages or the file that lists them. */
+/** For each kind, the packages or the file that lists them; and the groups of pyproject.toml. */
 function dependencies(given: GivenValues): AppSettings["dependencies"] {
-  const result = { pip: {}, apt: {}, conda: {}, paths: {} as { pip?: string; apt?: string; conda?: string } };
+  const groups = (given.ofFile("dependencies.groups") ?? []) as readonly string[];
+  const paths: { pip?: string; apt?: string; conda?: string } = {};
+  const result = { pip: {}, apt: {}, conda: {}, paths, groups };
   for (const kind of packageKinds) {
     // Checked when the file was read.
     const value = (given.ofFile(`dependencies.${kind}`) ?? {}) as string | PackageVersions;

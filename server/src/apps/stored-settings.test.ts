@@ -61,6 +61,7 @@ const since = {
   corsHeaders: [],
   corsOrigins: [],
   keepPathPrefix: false,
+  dependencies: { ...first.dependencies, groups: [] },
 };
 
 function refusal(stored: unknown): string {

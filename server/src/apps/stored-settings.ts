@@ -60,7 +60,10 @@ const schema = z.object({
   preBuildCommands: z.array(z.string()).optional(),
   shellCommands: z.array(z.string()).optional(),
   dependencies: z
-    .object({ pip: packages, apt: packages, conda: packages, paths: z.object({ pip: path, apt: path, conda: path }) })
+    .object({
+      ...{ pip: packages, apt: packages, conda: packages, paths: z.object({ pip: path, apt: path, conda: path }) },
+      groups: z.array(z.string()).default([]),
+    })
     .optional(),
 }) as unknown as z.ZodType<GivenSettings>;
 

@@ -8,6 +8,9 @@ export const packageKinds = ["pip", "apt", "conda"] as const;
 export type PackageKind = (typeof packageKinds)[number];
 
 const packagesMax = 2000;
+const groupsMax = 50;
+/** As Python's packaging standards have it. */
+const groupForm = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?$/;
 const nameForm = /^[^\x00-\x1f\x7f]{1,500}$/;
 
 /**
@@ -40,6 +43,13 @@ export function readPackages(path: string, value: unknown): { packages: PackageV
     return [name, version];
   });
   return { packages: Object.fromEntries(packages), warnings };
+}
+
+/** Reads the names of groups of pyproject.toml. */
+export function readGroups(path: string, value: unknown): readonly string[] {
+  const isName = (one: unknown): one is string => typeof one === "string" && groupForm.test(one);
+  if (Array.isArray(value) && value.length <= groupsMax && value.every(isName)) return value;
+  throw refused({ field: path, given: value, allowed: `a list of at most ${groupsMax} names, such as ["gpu"]` });
 }
 
 /** Reads the path of a file that lists packages. Throws `Fault("invalid")` when it leaves the repository. */

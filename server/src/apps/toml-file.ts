@@ -5,7 +5,7 @@ import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fie
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { tomlProblem } from "#lib/operator-file.ts";
-import { readPackages, readPath, type PackageKind, packageKinds } from "./toml-dependencies.ts";
+import { readGroups, readPackages, readPath, type PackageKind, packageKinds } from "./toml-dependencies.ts";
 import { refused, suggestion } from "./refusal.ts";
 
 type Table = Readonly<Record<string, unknown>>;
@@ -19,6 +19,8 @@ export type TomlSettings = {
   readonly commands: Readonly<Partial<Record<CommandKind, readonly string[]>>>;
   readonly packages: Readonly<Partial<Record<PackageKind, PackageVersions>>>;
   readonly paths: Readonly<Partial<Record<PackageKind, string>>>;
+  /** Absent: the file says nothing of groups. */
+  readonly groups?: readonly string[];
   /** Sentences for the app's owner about what was not understood or not used. */
   readonly warnings: readonly string[];
 };
@@ -44,6 +46,7 @@ const knownPaths = [
   ...commandsByPath.keys(),
   ...ignoredPaths,
   ...packageKinds.map((kind) => `dependencies.${kind}`),
+  "dependencies.groups",
 ];
 
 /** Parses `text`. Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
@@ -74,6 +77,7 @@ class Reader {
   readonly #commands: Partial<Record<CommandKind, readonly string[]>> = {};
   readonly #packages: Partial<Record<PackageKind, PackageVersions>> = {};
   readonly #paths: Partial<Record<PackageKind, string>> = {};
+  #groups: readonly string[] | null = null;
   readonly #warnings: string[] = [];
   /** Number of warnings beyond those that are kept. */
   #unsaid = 0;
@@ -90,6 +94,7 @@ class Reader {
       commands: this.#commands,
       packages: this.#packages,
       paths: this.#paths,
+      ...(this.#groups === null ? {} : { groups: this.#groups }),
       warnings: [...this.#warnings, ...more],
     };
   }
@@ -114,6 +119,7 @@ class Reader {
     else if (command !== undefined) this.#commands[command] = this.#readCommands(path, value);
     else if (kind !== undefined) this.#readPackages(kind, path, value);
     else if (path === "dependencies.paths") this.#readPaths(path, value);
+    else if (path === "dependencies.groups") this.#groups = readGroups(`${path} in ${this.#file}`, value);
     else if (tables.includes(path)) this.#enter(path, value);
     else if (path === "runtime.deepgram" || path === "runtime.rime") throw this.#noPartner(path);
     else if (!ignoredPaths.has(path)) this.#warnUnknown(path);

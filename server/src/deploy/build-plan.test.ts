@@ -51,7 +51,11 @@ function plan(given: Given): PlannedBuild | string {
     capabilities,
     pools: widePlacement(["CPU"]).pools,
     driver: "process",
-    readText: (path) => files[path] ?? null,
+    files: {
+      readText: (path) => files[path] ?? null,
+      has: (path) => files[path] !== undefined,
+      pythonProblem: () => null,
+    },
   });
   return planned.ok ? planned.value : planned.reason;
 }
@@ -82,6 +86,51 @@ test("packages come from the table, else the named file, else requirements.txt",
   assert.match(usual.notes.join(), /those in requirements\.txt are installed/);
   assert.deepEqual(planned({}).plan.requirements, []);
   assert.match(refusal({ toml: path }), /deps\.txt.* is not in the app's folder/);
+});
+
+test("after requirements.txt come uv.lock and pyproject.toml, unless the settings name one of them", () => {
+  const files = {
+    "main.py": "",
+    "requirements.txt": "six\n",
+    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["idna"]\n[dependency-groups]\ngpu = ["torch"]\n',
+    "uv.lock": "version = 1\n",
+  };
+  const { "requirements.txt": _, ...withoutList } = files;
+  const { "uv.lock": _lock, ...withoutLock } = withoutList;
+  const made = (given: Given) => {
+    const planned = plan(given);
+    if (typeof planned === "string") return planned;
+    return [planned.plan.requirements, planned.plan.project?.isLocked ?? null, planned.notes];
+  };
+  const said = (what: string): string => `The settings list no packages: those in ${what} are installed.`;
+  assert.deepEqual(made({ files }), [["six"], null, [said("requirements.txt")]]);
+  assert.deepEqual(made({ files: withoutList }), [[], true, [said("uv.lock")]]);
+  assert.deepEqual(made({ files: withoutLock }), [[], false, [said("pyproject.toml")]]);
+  const paths = (file: string): string => `[cerebrium.dependencies.paths]\npip = "${file}"\n`;
+  assert.deepEqual(made({ files, toml: paths("./uv.lock") }), [[], true, [said("uv.lock")]]);
+  assert.match(String(made({ files: withoutLock, toml: paths("uv.lock") })), /names uv\.lock, which is not there/);
+  const groups = made({ files: withoutLock, toml: '[cerebrium.dependencies]\ngroups = ["gpu"]\n' });
+  assert.deepEqual(groups, [[], false, ["The settings list no packages: those in pyproject.toml are installed, with gpu."]]);
+  const table = made({ files: withoutLock, toml: '[cerebrium.dependencies.pip]\nsix = "1"\n' });
+  assert.deepEqual(table, [["six==1"], null, []]);
+  const custom = { body: { runtime: "custom", entrypoint: ["uvicorn", "a:b"] } };
+  assert.deepEqual((made({ files: withoutLock, ...custom }) as unknown[])[0], ["uvicorn"]);
+  const own = { ...withoutLock, "pyproject.toml": '[project]\ndependencies = ["uvicorn[standard]>=0.3"]\n' };
+  assert.deepEqual((made({ files: own, ...custom }) as unknown[])[0], []);
+  const foreign = plan({ files: { "main.py": "", Pipfile: "" } });
+  assert.match(String((foreign as PlannedBuild).warnings), /^Pipfile is not installed: make a requirements\.txt/);
+});
+
+test("a requirements.txt that a client has made of the table is not said to be left out", () => {
+  const toml = '[cerebrium.dependencies.pip]\nsix = "1.16.0"\nnumpy = "latest"\nidna = ">=3,<4"\n';
+  const notes = (list: string): readonly string[] => {
+    const planned = plan({ toml, files: { "main.py": "", "requirements.txt": list } });
+    return typeof planned === "string" ? [planned] : planned.notes;
+  };
+  for (const list of ["idna>=3,<4\nnumpy\nsix==1.16.0", "six==1.16.0\r\nnumpy\r\nidna >= 3, < 4\r\n"])
+    assert.deepEqual(notes(list), []);
+  for (const list of ["six==1.16.0\n", "six==1.16.0\nnumpy\nidna>=3,<4\ntorch\n", "-r nowhere.txt"])
+    assert.deepEqual(notes(list), ["The settings list packages: those in requirements.txt are not installed."]);
 });
 
 test("an entrypoint of uvicorn gets uvicorn, unless the app lists it in whatever spelling", () => {

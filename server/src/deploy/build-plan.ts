@@ -1,12 +1,14 @@
-// Decides what a build does, from the app's settings and the files in its folder. Pure except for `readText`.
+// Decides what a build does, from the app's settings and the files in its folder. Pure except for `files`.
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildRef } from "#apps/build-receiver.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
 import { areVersionsExact } from "#drivers/exact-versions.ts";
+import type { AppFiles } from "./app-files.ts";
 import { checkCapabilities, type WantedOfDriver } from "./capability-check.ts";
 import type { Checked } from "./checked.ts";
+import { pythonPackages } from "./python-packages.ts";
 import * as requirements from "./requirements.ts";
 
 export type PlannedBuild = {
@@ -20,33 +22,37 @@ export type PlanInput = BuildRef &
   WantedOfDriver & {
     /** False when the app did not ask for a Python version and gets the default. */
     readonly isPythonVersionGiven: boolean;
-    readonly readText: requirements.ReadText;
+    readonly files: AppFiles;
   };
 
-const usualRequirementsFile = "requirements.txt";
-
-/** Returns the plan, or a sentence that says why there is none. */
+/** Returns the plan, or a sentence that says why there is none. Throws `Fault("invalid")` for a file that cannot be read. */
 export function planBuild(input: PlanInput): Checked<PlannedBuild> {
-  const { buildId, appId, projectId, settings, isPythonVersionGiven, readText, capabilities, pools, driver } = input;
-  const notes: string[] = [];
-  const entry = checkEntry(settings, readText);
+  const { buildId, appId, projectId, settings, isPythonVersionGiven, files, capabilities, pools, driver } = input;
+  const { readText } = files;
+  const entry = checkEntry(settings, files);
   if (entry !== null) return { ok: false, reason: entry };
-  const pip = pipLines(settings, readText, notes);
-  if (!pip.ok) return pip;
+  const { dependencies } = settings;
+  const python = pythonPackages({
+    ...{ files, pip: dependencies.pip, path: dependencies.paths.pip, groups: dependencies.groups },
+    entrypoint: settings.runtime === "custom" ? settings.entrypoint : [],
+    hasDockerfile: settings.dockerfilePath !== null,
+  });
+  if (!python.ok) return python;
   const apt = packageList(settings, "apt", readText);
   if (!apt.ok) return apt;
   const conda = packageList(settings, "conda", readText);
   if (!conda.ok) return conda;
   const packages = { aptPackages: apt.value, condaPackages: conda.value };
   const given = { settings, ...packages, hasDockerAuth: input.hasDockerAuth };
-  const { refusal, warnings } = checkCapabilities({ ...given, capabilities, pools, driver });
+  const { refusal, warnings: unsupported } = checkCapabilities({ ...given, capabilities, pools, driver });
   if (refusal !== null) return { ok: false, reason: refusal };
   const { runtime, pythonVersion, useUv, baseImage, dockerfilePath, entrypoint } = settings;
   const plan: BuildPlan = {
     // The order counts in the fingerprint.
     ...{ buildId, appId, runtime, pythonVersion, isPythonVersionGiven, useUv },
     startsClean: !settings.partialUpload,
-    requirements: withServer(settings, pip.value, notes),
+    requirements: python.value.lines,
+    project: python.value.project,
     ...packages,
     // `shell_commands = [""]` is common and means no commands.
     preBuildCommands: settings.preBuildCommands.filter((line) => line.trim() !== ""),
@@ -54,14 +60,14 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     ...{ baseImage, dockerfilePath, entrypoint },
     environment: { APP_NAME: settings.name, PROJECT_ID: projectId, BUILD_ID: buildId },
   };
-  return { ok: true, value: { plan, notes, warnings } };
+  return { ok: true, value: { plan, notes: python.value.notes, warnings: [...unsupported, ...python.value.warnings] } };
 }
 
 /** Returns a sentence when there is nothing to start. */
-function checkEntry(settings: AppSettings, readText: requirements.ReadText): string | null {
+function checkEntry(settings: AppSettings, files: AppFiles): string | null {
   const folder = settings.gitPath === "" ? "the repository's root" : `the folder ${settings.gitPath}`;
   if (settings.dockerfilePath !== null) {
-    if (readText(settings.dockerfilePath) !== null) return null;
+    if (files.has(settings.dockerfilePath)) return null;
     return `dockerfilePath is ${settings.dockerfilePath}, but there is no such file in ${folder}.`;
   }
   if (settings.runtime === "custom") {
@@ -69,24 +75,10 @@ function checkEntry(settings: AppSettings, readText: requirements.ReadText): str
       ? null
       : "The app has the custom runtime but no entrypoint: set its start command under runtime.custom.entrypoint or in the field entrypoint.";
   }
-  // Commands of the build may create the file.
+  // Commands of the build may create or change the file.
   if (settings.preBuildCommands.length > 0 || settings.shellCommands.length > 0) return null;
-  if (readText("main.py") !== null) return null;
+  if (files.has("main.py")) return files.pythonProblem("main.py");
   return `There is no main.py in ${folder}, where the cortex runtime looks for the app's functions. Add one, set gitPath to the folder that has it, or use the custom runtime.`;
-}
-
-/** Inline packages first, then the file named in the settings, then the default file. */
-function pipLines(settings: AppSettings, readText: requirements.ReadText, notes: string[]): Checked<string[]> {
-  const { pip, paths } = settings.dependencies;
-  const hasUsualFile = readText(usualRequirementsFile) !== null;
-  if (Object.keys(pip).length > 0) {
-    if (hasUsualFile) notes.push(`The settings list packages: those in ${usualRequirementsFile} are not installed.`);
-    return requirements.pipRequirements(pip);
-  }
-  if (paths.pip !== undefined) return requirements.fileRequirements(paths.pip, readText);
-  if (!hasUsualFile) return { ok: true, value: [] };
-  notes.push(`The settings list no packages: those in ${usualRequirementsFile} are installed.`);
-  return requirements.fileRequirements(usualRequirementsFile, readText);
 }
 
 function packageList(settings: AppSettings, kind: "apt" | "conda", readText: requirements.ReadText): Checked<string[]> {
@@ -98,13 +90,6 @@ function packageList(settings: AppSettings, kind: "apt" | "conda", readText: req
   const text = readText(posix.normalize(path));
   if (text !== null) return { ok: true, value: requirements.listedPackages(text) };
   return { ok: false, reason: `dependencies.paths.${kind} names ${path}, but that is not in the app's folder.` };
-}
-
-function withServer(settings: AppSettings, lines: readonly string[], notes: string[]): readonly string[] {
-  const server = settings.runtime === "custom" ? requirements.unlistedServer(settings.entrypoint, lines) : null;
-  if (server === null) return lines;
-  notes.push(`The entrypoint starts ${server}, which is not in the app's packages: it is installed too.`);
-  return [...lines, server];
 }
 
 export type Fingerprint = {
@@ -129,6 +114,6 @@ export function fingerprintOf(given: {
   const fetched = [plan.preBuildCommands, plan.shellCommands, plan.aptPackages, plan.condaPackages];
   return {
     text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),
-    isLasting: areVersionsExact(plan.requirements) && fetched.every((list) => list.length === 0),
+    isLasting: areVersionsExact(plan.requirements) && plan.project?.isLocked !== false && fetched.every((list) => list.length === 0),
   };
 }

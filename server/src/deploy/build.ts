@@ -15,7 +15,7 @@ import { newReleaseId, type AppId, type ReleaseId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
-import { readAppToml, textReader } from "./app-files.ts";
+import { appFiles, readAppToml } from "./app-files.ts";
 import { BuildStopped, endingOf, lastLines } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { fingerprintOf, planBuild, type Fingerprint } from "./build-plan.ts";
@@ -154,14 +154,14 @@ class BuildWork {
     const from = { settings: wanted, isBranchGiven, checkoutOf, commit, uploadId };
     const fetched = await source.fetch({ ...from, projectId, buildId, log, signal });
     await this.#keep({ source: fetched });
-    const readText = textReader(fetched.appDir);
-    const repositoryToml = readAppToml(readText);
+    const files = appFiles(fetched.appDir);
+    const repositoryToml = readAppToml(files.readText);
     const resolved = resolveSettings({ body: request, configToml, repositoryToml, settled, providers });
     const gitBranch = (isBranchUsual ? (fetched.defaultBranch ?? usualBranch) : null) ?? resolved.settings.gitBranch;
     const decided = { ...resolved, settings: { ...resolved.settings, gitBranch } };
     await this.#keep({ settings: decided.settings });
     const planned = planBuild({
-      ...{ buildId, projectId, appId, readText },
+      ...{ buildId, projectId, appId, files },
       ...{ settings: decided.settings, isPythonVersionGiven: decided.isPythonVersionGiven, hasDockerAuth },
       ...{ capabilities: driver.capabilities, pools: driver.placement.pools, driver: driver.name },
     });

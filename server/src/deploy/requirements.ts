@@ -4,7 +4,10 @@ import { posix } from "node:path";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
 import type { Checked } from "./checked.ts";
 
-/** Text of a file, by its path relative to the app's folder; null when it is missing or not readable as text. */
+/**
+ * Text of a file, by its path relative to the app's folder; null when it is missing. Throws `Fault("invalid")` for one that
+ * cannot be read.
+ */
 export type ReadText = (path: string) => string | null;
 
 /** Maximum number of files that include each other; more counts as a cycle. */
@@ -86,8 +89,8 @@ export function fileRequirements(file: string, readText: ReadText): Checked<stri
     const text = isInside(path) ? readText(path) : null;
     if (text === null) {
       return from === null
-        ? `The file ${path}, which should list the packages, is not in the app's folder (or is not a text file).`
-        : `${from} names ${path} with -r, but that is not in the app's folder (or is not a text file).`;
+        ? `The file ${path}, which should list the packages, is not in the app's folder.`
+        : `${from} names ${path} with -r, but that is not in the app's folder.`;
     }
     for (const line of listedPackages(text.replaceAll(/\\\r?\n/g, ""))) {
       const option = /^(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s*)(\S+)$/.exec(line);

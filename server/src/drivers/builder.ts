@@ -3,6 +3,19 @@ import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Artifact } from "./driver.ts";
 
+/** Packages that `pyproject.toml` in the app's folder names. uv installs them. */
+export type PythonProject = {
+  /** `uv.lock` decides the versions. */
+  readonly isLocked: boolean;
+  /** Of its `dependency-groups` and of its `optional-dependencies`. */
+  readonly groups: readonly string[];
+  readonly extras: readonly string[];
+  /** Some of the packages are files of the app. */
+  readonly needsCode: boolean;
+  /** Of both files: those with the same one have the same packages. */
+  readonly digest: string;
+};
+
 /** What to build, decided by `deploy/build-plan.ts` from the app's settings and the files of the repository. */
 export type BuildPlan = {
   readonly buildId: BuildId;
@@ -17,6 +30,8 @@ export type BuildPlan = {
   readonly startsClean: boolean;
   /** Lines of a requirements file, in installation order; empty when the app needs none. */
   readonly requirements: readonly string[];
+  /** Installed before the requirements; null: there is none, or they replace it. */
+  readonly project: PythonProject | null;
   readonly aptPackages: readonly string[];
   readonly condaPackages: readonly string[];
   /** Shell lines to run before anything is installed, and after the code is in place. */

@@ -1,7 +1,6 @@
 // Tells git hosts what became of the commits that were pushed: pending, then success or failure, where a token of the project
 // allows it. Compares the states of builds with what was told, so that a restart loses nothing; no build waits for it.
 import type { BuildState } from "@slipway/contract/words.ts";
-import { repositoryPath } from "#apps/repository.ts";
 import { isEnd } from "#deploy/build-states.ts";
 import type { FindCredential } from "#deploy/sources/git-folder.ts";
 import type { GitRemote } from "#deploy/sources/git-remote.ts";
@@ -76,7 +75,7 @@ async function tell(
     kind,
     { source: source.value, credential },
     {
-      ...{ appId: shownAppId(build.appId), repository: repositoryPath(build.gitRepo), commit: build.commit, state },
+      ...{ appId: shownAppId(build.appId), repository: source.value.path, commit: build.commit, state },
       url: state === "success" ? pages.appEndpoint(build.projectId, build.appName) : pages.buildPage(build),
       description: descriptionOf(build, state),
     },

@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { recordOfApp } from "#apps/app-audit.ts";
 import { hasApp, noSuchApp } from "#apps/app-store.ts";
+import type { GitHosts } from "#apps/repository.ts";
 import { record, type By } from "#audit/record.ts";
 import { commitText } from "#deploy/source.ts";
 import { Fault } from "#lib/fault.ts";
@@ -37,7 +38,10 @@ const addressForm = /^[\w-]{32}$/;
 const pageTokens = numberTokens("git-deliveries");
 
 /** `onDelivery`: a delivery waits for its verdict. */
-type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & { readonly onDelivery: () => void };
+type GitHooksParts = Pick<Foundation, "db" | "sealer" | "clock"> & {
+  readonly hosts: GitHosts;
+  readonly onDelivery: () => void;
+};
 
 /** They throw `Fault`. */
 export class GitHooks {
@@ -102,7 +106,7 @@ export class GitHooks {
       const pushed = store.pushedApp(row);
       const update = updateOf(old);
       const updates = update === null ? [] : [update];
-      const { verdict, reason } = judgePush(pushed, { event: old.event, updates });
+      const { verdict, reason } = judgePush(pushed, { event: old.event, updates }, this.#parts.hosts);
       const { number: _, ...same } = old;
       const replayed = await store.addDelivery(tx, {
         ...{ ...same, ...unreported, id: newGitDeliveryId(), delivery_key: null, verdict, reason, build_id: null },
@@ -163,7 +167,8 @@ export class GitHooks {
       const app = await store.readPushedApp(tx, appId);
       if (app === undefined) throw noSuchApp(appId);
       const pushed = store.pushedApp(app);
-      const { update, isOwn, isForeign, ...judgement } = judgePush(pushed, { event: found.event, ...push });
+      const given = { event: found.event, ...push };
+      const { update, isOwn, isForeign, ...judgement } = judgePush(pushed, given, this.#parts.hosts);
       const delivered = await store.addDelivery(tx, {
         ...{ ...base, delivery_key: found.deliveryKey },
         ...columnsOf(pushed, judgement, update),

@@ -13,6 +13,10 @@ import {
 } from "./judge.ts";
 import type { RefUpdate } from "./push-bodies.ts";
 
+const hosts = {
+  defaultUrl: "https://git.example.com/{owner}/{repo}.git",
+  otherUrls: ["https://gitlab.com/{owner}/{repo}.git", "https://tools.example/gitlab/{owner}/{repo}.git"],
+};
 const app: PushedApp = {
   gitRepo: "acme/app",
   gitBranch: "release",
@@ -29,7 +33,7 @@ const moved: RefUpdate = {
 const head: BranchHead = { commit, message: "Fix it", isSeen: false, isTouched: true };
 
 function reasonOf(updates: readonly RefUpdate[], changes: Partial<PushedApp> = {}): string {
-  const { verdict, reason } = judgePush({ ...app, ...changes }, { event: "push", updates });
+  const { verdict, reason } = judgePush({ ...app, ...changes }, { event: "push", updates }, hosts);
   return `${verdict}: ${reason}`;
 }
 
@@ -44,14 +48,14 @@ test("only the app's own branch waits for git, by its exact name", () => {
   assert.equal(reasonOf([moved], { gitAutoDeploy: false }), "ignored: gitAutoDeploy is false");
   assert.equal(reasonOf([moved], { pausedReason: "A rollback." }), "ignored: paused: A rollback.");
   assert.equal(reasonOf([moved], { isStopped: true }), "waiting: the app is stopped; this waits for its start");
-  assert.equal(judgePush(app, { event: "ping", updates: [] }).reason, "the event ping is not a push");
-  const several = judgePush(app, { event: "push", updates: [other("refs/tags/v1"), moved] });
+  assert.equal(judgePush(app, { event: "ping", updates: [] }, hosts).reason, "the event ping is not a push");
+  const several = judgePush(app, { event: "push", updates: [other("refs/tags/v1"), moved] }, hosts);
   assert.equal(several.update, moved);
 });
 
 test("a push of another repository is not one of the app's, however that is written", () => {
   const judge = (repository: string | null, gitRepo = "acme/app") =>
-    judgePush({ ...app, gitRepo }, { event: "push", updates: [moved], repository });
+    judgePush({ ...app, gitRepo }, { event: "push", updates: [moved], repository }, hosts);
   assert.deepEqual(judge("other/app"), {
     ...{ verdict: "ignored", reason: "other/app is not acme/app", update: moved, isOwn: false, isForeign: true },
   });
@@ -65,6 +69,7 @@ test("a push of another repository is not one of the app's, however that is writ
   for (const gitRepo of ["big-acme/app", "acme/app2", "group/acme/app", "https://gitlab.com/group/acme/app"])
     assert.equal(judge("acme/app", gitRepo).isOwn, false, gitRepo);
   assert.equal(judge("group/acme/app", "https://gitlab.com/group/acme/app").isOwn, true);
+  assert.equal(judge("acme/app", "https://tools.example/gitlab/acme/app").isOwn, true, "the host is below a path");
   assert.equal(judge("groups/acme/app").isOwn, true, "SLIPWAY_GIT_URL may name the group");
   assert.equal(judge(null).isOwn, true, "a host that does not say");
 });
@@ -73,7 +78,7 @@ test("no ref but the app's own branch ever deploys", () => {
   const names = fc.oneof(fc.string(), fc.constantFrom("release", "heads/release", "release/", "RELEASE", "releas"));
   fc.assert(
     fc.property(names, fc.constantFrom("refs/heads/", "refs/tags/", "refs/", ""), (name, prefix) => {
-      const { verdict } = judgePush(app, { event: "push", updates: [{ ...moved, ref: prefix + name }] });
+      const { verdict } = judgePush(app, { event: "push", updates: [{ ...moved, ref: prefix + name }] }, hosts);
       assert.equal(verdict === "waiting", prefix + name === "refs/heads/release");
     }),
   );

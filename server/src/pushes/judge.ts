@@ -1,6 +1,6 @@
 // Decides what a push means for an app: first from what the host says, later from what git says of the branch. Pure.
 import type { GitVerdict } from "@slipway/contract/words.ts";
-import { repositoryPath } from "#apps/repository.ts";
+import { repositoryPath, type GitHosts } from "#apps/repository.ts";
 import type { RefUpdate } from "./push-bodies.ts";
 
 /** The settings of an app that decide about pushes. `gitPath` is normalized: `a/b`, or "" for the root. */
@@ -25,12 +25,13 @@ const branchPrefix = "refs/heads/";
 export function judgePush(
   app: PushedApp,
   given: { readonly event: string; readonly updates: readonly RefUpdate[]; readonly repository?: string | null },
+  hosts: GitHosts,
 ): Judgement & { readonly update: RefUpdate | undefined; readonly isOwn: boolean; readonly isForeign: boolean } {
   const { event, updates, repository = null } = given;
   const update = updates.find(({ ref }) => ref === branchPrefix + app.gitBranch);
   const [other] = updates;
   const shown = update ?? other;
-  const isForeign = !isOf(repository, app);
+  const isForeign = !isOf(repository, repositoryPath(app.gitRepo, hosts));
   const isOwn = update !== undefined && !isForeign;
   if (shown === undefined) return { ...ignored(`the event ${event} is not a push`), update: shown, isOwn, isForeign };
   const reason = isForeign ? `${repository} is not ${app.gitRepo}` : refReason(app, { update, shown });
@@ -40,9 +41,9 @@ export function judgePush(
 }
 
 /** `repository` is `owner/name`, maybe below groups that only SLIPWAY_GIT_URL names. */
-function isOf(repository: string | null, { gitRepo }: PushedApp): boolean {
+function isOf(repository: string | null, path: string): boolean {
   if (repository === null) return true;
-  const [sent, own] = [repository.toLowerCase(), repositoryPath(gitRepo).toLowerCase()];
+  const [sent, own] = [repository.toLowerCase(), path.toLowerCase()];
   return sent === own || sent.endsWith(`/${own}`);
 }
 

@@ -50,7 +50,7 @@ export function openPushes(settings: PushSettings, parts: Parts): OpenedPushes {
   const poll = new BranchPoll({ ...parts, remote, onDelivery, pollMs: gitPollSeconds * 1000 });
   const loops = [commitStatuses({ ...parts, client, remote }), ...(gitPollSeconds > 0 ? [poll.loop] : [])];
   return {
-    gitHooks: new GitHooks({ ...parts, onDelivery }),
+    gitHooks: new GitHooks({ ...parts, hosts, onDelivery }),
     repositories: new Repositories({ ...parts, remote, client, hosts, providers: settings.providers }),
     async start() {
       await remote.clean();

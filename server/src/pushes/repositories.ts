@@ -98,8 +98,12 @@ export class Repositories {
         `gitPath is ${shown(folder)}, which is no folder of ${gitRepo} on ${branch}${hint}.`,
       );
     }
-    const file = toml === null ? null : { name: toml.name, ...checkToml(toml, this.#parts.providers) };
-    return { ...found, file };
+    return { ...found, file: toml === null ? null : this.#checked(toml) };
+  }
+
+  #checked({ name, text }: NonNullable<RepositorySettings["toml"]>): FoundSettings["file"] {
+    if (!text.ok) return { name, settings: [], warnings: [], problem: text.reason };
+    return { name, ...checkToml({ name, text: text.value }, this.#parts.providers) };
   }
 
   /** Null: the project has no token for the host, or the host has no list of repositories. */
@@ -114,7 +118,7 @@ export class Repositories {
     for (const kind of kinds) {
       const answer = await this.#askKind(kind, { source, credential }, search);
       if ("names" in answer) {
-        const names = answer.names.flatMap((name) => this.#named(`https://${host}/${name}`));
+        const names = answer.names.flatMap((name) => this.#named(`https://${host}${source.below}/${name}`));
         return { host, names, hasMore: answer.hasMore, problem: null };
       }
       if (answer.isFinal) return { ...failed, problem: answer.problem };

@@ -17,11 +17,12 @@ function request(
     protocol?: "http" | "https" | "ssh";
     description?: string;
     repository?: string;
+    below?: string;
   } = {},
 ) {
   const { state = "pending", username = null, protocol = "https", description = "Build 2 has started" } = given;
-  const { repository = "acme/app" } = given;
-  const receiver = { source: { protocol, host }, credential: { username, secret: new Secret("t0k") } };
+  const { repository = "acme/app", below = "" } = given;
+  const receiver = { source: { protocol, host, below }, credential: { username, secret: new Secret("t0k") } };
   const status = { appId, repository, commit, state, url: "https://slipway.example/b/1", description };
   const { url, headers, body } = statusRequest(kind, receiver, status);
   return { url, headers, body: JSON.parse(body.toString()) as Record<string, string> };
@@ -55,7 +56,9 @@ test("each host gets its own path, token and fields", () => {
   assert.equal(cloud.body["key"], "1a2b3c4d-chat");
   const password = request("bitbucket", "bitbucket.org", { username: "ada" });
   assert.equal(password.headers["authorization"], `Basic ${Buffer.from("ada:t0k").toString("base64")}`);
-  const own = request("gitea", "git.corp.example:7999", { protocol: "ssh" });
+  const below = request("gitlab", "tools.example", { below: "/gitlab" });
+  assert.equal(below.url, `https://tools.example/gitlab/api/v4/projects/acme%2Fapp/statuses/${commit}`);
+  const own = request("gitea", "git.corp.example:7999", { protocol: "ssh", below: "/srv/git" });
   assert.equal(own.url, `https://git.corp.example/api/v1/repos/acme/app/statuses/${commit}`);
 });
 

@@ -27,7 +27,7 @@ export type StatusRequest = {
 };
 
 type Receiver = {
-  readonly source: Pick<SourceUrl, "protocol" | "host">;
+  readonly source: Pick<SourceUrl, "protocol" | "host" | "below">;
   readonly credential: Pick<GitCredential, "username" | "secret">;
 };
 type Form = {
@@ -100,11 +100,14 @@ export function statusRequest(kind: GitHostKind, receiver: Receiver, given: Comm
 }
 
 /** Where the API of a host is, without a trailing slash. */
-export function apiUrl(kind: GitHostKind, { host, protocol }: Receiver["source"]): string {
-  // The port of an ssh address is not that of the API.
-  const own =
-    protocol === "http" ? `http://${host}` : `https://${protocol === "ssh" ? host.replace(/:\d+$/, "") : host}`;
+export function apiUrl(kind: GitHostKind, { host, protocol, below }: Receiver["source"]): string {
+  const own = protocol === "ssh" ? webOfSsh(host) : `${protocol === "http" ? "http" : "https"}://${host}${below}`;
   return publicApis[host] ?? own + forms[kind].base;
+}
+
+/** Port and folders of an ssh address are not those of the API. */
+function webOfSsh(host: string): string {
+  return `https://${host.replace(/:\d+$/, "")}`;
 }
 
 /** The token as a host takes it. */

@@ -11,6 +11,7 @@ export function buildPlan(given: Partial<BuildPlan> & Pick<BuildPlan, "appId" | 
     startsClean: false,
     useUv: false,
     requirements: [],
+    project: null,
     aptPackages: [],
     condaPackages: [],
     preBuildCommands: [],

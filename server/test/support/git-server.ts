@@ -32,6 +32,8 @@ export type GitServer = {
 export type GitServerOptions = {
   /** Default: any free port of 127.0.0.1. */
   readonly at?: FixedAddress;
+  /** The path that its repositories are below, such as `/cgi-bin/git`; default: none. */
+  readonly below?: string;
   /** `user:token` that every request must send by basic authentication. */
   readonly credentials?: string;
   /** Answers the request and returns true, or returns false for the normal answer. */
@@ -59,6 +61,7 @@ export async function startGitServer(t: TestContext, options: GitServerOptions =
 /** Starts the host; `close` stops it and removes its repositories. */
 export async function openGitServer(options: GitServerOptions = {}): Promise<GitServer & { close(): Promise<void> }> {
   const root = makeFolder("git");
+  const { below = "" } = options;
   const requests: { path: string; authorization: string | undefined }[] = [];
   const server = createServer((request, response) => {
     requests.push({ path: request.url ?? "", authorization: request.headers.authorization });
@@ -67,14 +70,14 @@ export async function openGitServer(options: GitServerOptions = {}): Promise<Git
       response.writeHead(401, { "www-authenticate": 'Basic realm="git"' }).end("authentication required\n");
       return;
     }
-    answer(root, request, response);
+    answer({ root, below }, request, response);
   });
   const at = await listenAt(server, options.at);
   const host = `${at.host}:${at.port}`;
   const folderOf = (owner: string, repo: string): string => join(root, owner, `${repo}.git`);
   const push: GitServer["push"] = (owner, repo, files, branch = "main") => commit(folderOf(owner, repo), files, branch);
   return {
-    urlTemplate: `http://${host}/{owner}/{repo}.git`,
+    urlTemplate: `http://${host}${below}/{owner}/{repo}.git`,
     host,
     requests,
     push,
@@ -139,15 +142,20 @@ function isAuthorized(request: IncomingMessage, credentials: string | undefined)
 }
 
 /** Passes one request to `git http-backend` by CGI. */
-function answer(root: string, request: IncomingMessage, response: ServerResponse): void {
+function answer(
+  { root, below }: { readonly root: string; readonly below: string },
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
   const url = new URL(request.url ?? "/", "http://git.invalid");
+  if (!url.pathname.startsWith(`${below}/`)) return void response.writeHead(404).end("not found\n");
   const backend = spawn("git", ["http-backend"], {
     env: {
       ...process.env,
       ...identity,
       GIT_PROJECT_ROOT: root,
       GIT_HTTP_EXPORT_ALL: "1",
-      PATH_INFO: decodeURIComponent(url.pathname),
+      PATH_INFO: decodeURIComponent(url.pathname.slice(below.length)),
       QUERY_STRING: url.search.slice(1),
       REQUEST_METHOD: request.method ?? "GET",
       CONTENT_TYPE: request.headers["content-type"] ?? "",

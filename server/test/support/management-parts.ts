@@ -217,7 +217,7 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
       ...{ db, clock, log, lifecycle: new Lifecycle({ log, clock }) },
       ...{ replicas: () => [], calls: () => [], driver: { usage: () => Promise.resolve(new Map()) } },
     }),
-    gitHooks: new GitHooks({ db, sealer, clock, onDelivery: ignore }),
+    gitHooks: new GitHooks({ db, sealer, clock, hosts: gitHosts, onDelivery: ignore }),
     webhooks: new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: ignore }),
   };
   return { cases, apiParts };

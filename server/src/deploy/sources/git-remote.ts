@@ -4,10 +4,12 @@ import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { GitHosts } from "#apps/repository.ts";
-import { readAppToml, textBytesMax, textOf, tomlNames } from "#deploy/app-files.ts";
+import { checkTextSize, textBytesMax, tomlNames } from "#deploy/app-files.ts";
 import type { Checked } from "#deploy/checked.ts";
 import { commitText } from "#deploy/source.ts";
 import type { Clock } from "#lib/clock.ts";
+import { decodeText } from "#lib/decoded-text.ts";
+import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import type { Git, GitResult, GitRun } from "./git-command.ts";
 import { explainGitFailure, isBranchMissing } from "./git-error.ts";
@@ -48,7 +50,8 @@ export type RepositorySettings = {
   readonly hasMore: boolean;
   /** What is not there. */
   readonly missing: "branch" | "folder" | null;
-  readonly toml: ReturnType<typeof readAppToml>;
+  /** The file that a build uses; null: there is none. Without a text: why it cannot be read. */
+  readonly toml: { readonly name: string; readonly text: Checked<string> } | null;
 };
 
 /** Next to the builds' folders. */
@@ -129,18 +132,12 @@ export class GitRemote {
       await ask.run(["ls-tree", "-r", "-t", "-z", ref], { onOutput: (chunk) => found.push(chunk) });
       const listed = await ask.run(["ls-tree", "-z", `${ref}:${folder}`, ...tomlNames]);
       if (!listed.isOk) return { ok: true, value: { ...nothing, ...found.result(), missing: "folder" } };
-      const texts = new Map<string, string | null>();
-      for (const entry of listed.output.split("\0")) {
-        const [, id = "", name = ""] = /^100\d{3} blob ([0-9a-f]+)\t(.+)$/.exec(entry.trim()) ?? [];
-        if (id === "") continue;
-        const { text, result } = await readBlob(ask, id);
-        if (!result.isOk && text !== null) return { ok: false, reason: ask.explain(result) };
-        texts.set(name, text);
-      }
-      return {
-        ok: true,
-        value: { ...found.result(), missing: null, toml: readAppToml((name) => texts.get(name) ?? null) },
-      };
+      const blobs = new Map(listed.output.split("\0").map((entry) => tomlBlob(entry)));
+      const name = tomlNames.find((one) => blobs.has(one));
+      if (name === undefined) return { ok: true, value: { ...found.result(), missing: null, toml: null } };
+      const { bytes, result } = await readBlob(ask, blobs.get(name) ?? "");
+      if (!result.isOk && bytes.length <= textBytesMax) return { ok: false, reason: ask.explain(result) };
+      return { ok: true, value: { ...found.result(), missing: null, toml: { name, text: textOf(bytes, name) } } };
     });
   }
 
@@ -212,15 +209,31 @@ type Ask = {
   readonly explain: (result: GitResult) => string;
 };
 
-/** A file that the fetch may have left out: git asks the host for it. The text is null when it is none of at most 1 MB. */
-async function readBlob(ask: Ask, id: string): Promise<{ readonly text: string | null; readonly result: GitResult }> {
+/** Name and id of a regular file in the listing of a folder; two empty ones for anything else. */
+function tomlBlob(entry: string): readonly [string, string] {
+  const [, id = "", name = ""] = /^100\d{3} blob ([0-9a-f]+)\t(.+)$/.exec(entry.trim()) ?? [];
+  return [name, id];
+}
+
+/** A file that the fetch may have left out: git asks the host for it. Of a larger one than 1 MB come a few more bytes. */
+async function readBlob(ask: Ask, id: string): Promise<{ readonly bytes: Buffer; readonly result: GitResult }> {
   let bytes: Buffer = Buffer.alloc(0);
   const onOutput = (chunk: Buffer): boolean => {
     bytes = Buffer.concat([bytes, chunk]);
     return bytes.length <= textBytesMax;
   };
   const result = await ask.run(["cat-file", "blob", id], { isRemote: true, onOutput });
-  return { text: textOf(bytes), result };
+  return { bytes, result };
+}
+
+function textOf(bytes: Buffer, name: string): Checked<string> {
+  try {
+    checkTextSize(bytes.length, name);
+    return { ok: true, value: decodeText(bytes, name) };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { ok: false, reason: error.message };
+  }
 }
 
 function askOf(run: Ask["run"], { url, credential }: NonNullable<GitRun["remote"]>, repository: string): Ask {

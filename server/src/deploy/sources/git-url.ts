@@ -1,6 +1,6 @@
 // Validates input for git: the form of branches, commits and folders, and the address to fetch from. Pure; everything on git's
 // command line is checked here, or in `apps/repository.ts`.
-import { hostOfTemplate, readRepository, type GitHosts } from "#apps/repository.ts";
+import { foldersOf, hostOfTemplate, readRepository, type GitHosts } from "#apps/repository.ts";
 import type { Checked } from "#deploy/checked.ts";
 
 /** The parts of `owner/repo`. */
@@ -12,6 +12,10 @@ export type SourceUrl = {
   readonly protocol: "http" | "https" | "ssh" | "file";
   /** Host, with its port unless it is the default; the key of its credentials. Empty for `file`. */
   readonly host: string;
+  /** Where on the host all its repositories are: "" or, of one below a path, such as `/gitlab`. */
+  readonly below: string;
+  /** Owner, maybe with groups, and name. */
+  readonly path: string;
 };
 
 const branchLengthMax = 244;
@@ -56,7 +60,8 @@ export function isCommit(given: string): boolean {
 export function sourceUrl(template: string, repository: Repository): SourceUrl {
   const url = template.replaceAll("{owner}", () => repository.owner).replaceAll("{repo}", () => repository.repo);
   const protocol = (/^(https?|ssh|file):/.exec(url)?.[1] ?? "https") as SourceUrl["protocol"];
-  return { url, protocol, host: hostOfTemplate(url) };
+  const below = foldersOf(template).map((folder) => `/${folder}`).join("");
+  return { url, protocol, host: hostOfTemplate(url), below, path: `${repository.owner}/${repository.repo}` };
 }
 
 /** The address of a repository in any form that `readRepository` takes. */

@@ -15,6 +15,7 @@ import { knownHostsName, prepareRemote, whileMeasured } from "./git-folder.ts";
 import { asksName, type GitRemoteOptions } from "./git-remote.ts";
 import { repositoryAddress, checkBranch, checkFolder, isCommit } from "./git-url.ts";
 import { reportFindings } from "./git-findings.ts";
+import { followLinks } from "./git-links.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
 
 export type GitSourceOptions = GitRemoteOptions & { readonly timeoutMs: number; readonly log: Log };
@@ -65,8 +66,9 @@ export class GitSource implements Source {
       const { fetch, commit, ...said } = await this.#fetchCommit(prepared);
       const subject = said.message.split("\n", 1)[0] ?? "";
       request.log("source", "platform", `Commit ${commit} of ${fetch.repository} by ${said.author}: ${subject}`);
-      const listing = await this.#list(fetch, commit);
+      const listed = await this.#list(fetch, commit);
       await this.#checkOut(fetch, commit);
+      const listing = await this.#followLinks(fetch, commit, listed);
       const checkTime = (): void => this.#checkTime(fetch);
       await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
       const { checkoutOf: appId } = request;
@@ -207,6 +209,17 @@ export class GitSource implements Source {
         explainGitFailure({ repository: fetch.repository, host: "", hasCredential: false, output: result.errorOutput }),
       );
     }
+  }
+
+  async #followLinks(fetch: Fetch, commit: string, listing: TreeListing): Promise<TreeListing> {
+    const { folder, appDir, request } = fetch;
+    if (folder === "" || listing.links.length === 0) return listing;
+    const limits = { filesMax, bytesMax: this.#options.bytesMax };
+    return await followLinks({
+      ...{ commit, folder, appDir, listing, limits, log: request.log },
+      git: (args, { onOutput } = {}) =>
+        onOutput === undefined ? this.#fetchBounded(fetch, args, false) : this.#git(fetch, args, { onOutput }),
+    });
   }
 
   /** Runs git and watches the folder's size. */

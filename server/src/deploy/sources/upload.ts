@@ -34,7 +34,8 @@ export async function unpack(
   await mkdir(appDir);
   const unpacking = new Unpacking({ appDir, signal, ...max });
   try {
-    const zip = await openPromise(zipPath, { lazyEntries: true, autoClose: false, strictFileNames: true });
+    // Old packers of Windows write backslashes between folders, which the library reads as slashes.
+    const zip = await openPromise(zipPath, { lazyEntries: true, autoClose: false, strictFileNames: false });
     try {
       for await (const entry of zip.eachEntry()) await unpacking.take(zip, entry);
     } finally {
@@ -109,7 +110,7 @@ class Unpacking {
   }
 }
 
-/** A path below the app's folder; the library has refused absolute ones, `..` and backslashes. */
+/** A path below the app's folder; the library has refused absolute ones and `..`. */
 function pathOf({ fileName }: Entry): string {
   const path = storedPath(fileName);
   if (path !== null && path !== "") return path;

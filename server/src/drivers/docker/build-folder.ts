@@ -5,9 +5,10 @@ import { mkdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
-import { namesLocalFiles } from "#drivers/process/build-packages.ts";
+import { needsCode } from "#drivers/process/build-packages.ts";
 import { runToEnd } from "#drivers/run-to-end.ts";
 import { addSelfLink } from "#drivers/self-link.ts";
+import { decodeText } from "#lib/decoded-text.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { checkDockerfile } from "./dockerfile-check.ts";
 import { contextPaths, writeDockerfile, type ImageStep } from "./dockerfile.ts";
@@ -49,10 +50,10 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
     const { dockerfilePath } = plan;
     const dockerfile = checkDockerfile(await readInside(sourceDir, dockerfilePath), dockerfilePath);
     const own = `${dockerfilePath}${ignoreFile}`;
-    const ignored = existsSync(join(sourceDir, own)) ? await readInside(sourceDir, own) : null;
-    if (existsSync(join(sourceDir, ignoreFile))) await readInside(sourceDir, ignoreFile);
+    const list = [own, ignoreFile].find((name) => existsSync(join(sourceDir, name)));
     await writeFile(file, dockerfile);
-    if (ignored !== null) await writeFile(`${file}${ignoreFile}`, ignored);
+    // As it was read, whatever its encoding.
+    if (list !== undefined) await writeFile(`${file}${ignoreFile}`, await readInside(sourceDir, list));
     const variables = Object.entries(plan.environment).map(([name, value]) => `--build-arg=${name}=${value}`);
     // With their values from the client's environment: they are in no layer.
     const proxies = Object.keys(given.toolEnvironment).filter((name) => isProxy(name));
@@ -62,8 +63,7 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   }
   const context = join(dir, "context");
   await fillContext(given, context);
-  const needsCode = plan.requirements.some((line) => namesLocalFiles(line));
-  const { text, steps } = writeDockerfile(plan, { user: given.user, needsCode });
+  const { text, steps } = writeDockerfile(plan, { user: given.user, needsCode: needsCode(plan) });
   await writeFile(file, text);
   // All files of the app belong to it; its own list is for its own Dockerfile.
   await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");
@@ -103,7 +103,7 @@ async function readInside(sourceDir: string, path: string): Promise<string> {
     );
   }
   await checkSize(file, path);
-  return await readFile(file, "utf8");
+  return decodeText(await readFile(file), path);
 }
 
 /** The options that hand them over. */

@@ -17,6 +17,7 @@ export type WrittenDockerfile = { readonly text: string; readonly steps: Readonl
 
 /** Where the build context has the app's files, the runtime and the list of packages. */
 export const contextPaths = { code: "code", runtime: "runtime", requirements: "requirements.txt" } as const;
+const projectFolder = "/run/slipway/project";
 
 type Options = {
   /** The owner of the app's files. */
@@ -69,7 +70,7 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
 }
 
 function packageStages(plan: BuildPlan, options: Options): Stage[] {
-  const { preBuildCommands, aptPackages, condaPackages, requirements } = plan;
+  const { preBuildCommands, aptPackages, condaPackages, requirements, project } = plan;
   const isOfConda = condaPackages.length > 0;
   const dependencies = { stage: "dependencies" } as const;
   const before = commandStages("pre_build_commands", preBuildCommands, options);
@@ -87,7 +88,7 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
       name: "packages",
       kind: "packages",
       ...dependencies,
-      title: `Python packages, with ${plan.useUv ? "uv" : "pip"}`,
+      title: `Python packages, with ${plan.useUv || project !== null ? "uv" : "pip"}`,
     },
     lines: [packagesLine(plan, options)],
   };
@@ -96,7 +97,7 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
     ...before,
     ...(aptPackages.length > 0 ? [apt] : []),
     ...(isOfConda ? [conda, python] : []),
-    ...(requirements.length > 0 ? [packages] : []),
+    ...(requirements.length > 0 || project !== null ? [packages] : []),
   ];
 }
 
@@ -113,13 +114,19 @@ function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
 
 function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   const file = `/run/slipway/${contextPaths.requirements}`;
+  const { project } = plan;
+  const files = project === null ? [] : ["pyproject.toml", ...(project.isLocked ? ["uv.lock"] : [])];
   const mounts = [
     `type=cache,id=slipway-downloads,target=${scripts.downloadsPath},sharing=locked`,
     `type=bind,source=${contextPaths.requirements},target=${file}`,
     // Packages among the app's files are compiled in place.
+    ...(needsCode ? [] : files).map(
+      (name) => `type=bind,source=${contextPaths.code}/${name},target=${projectFolder}/${name}`,
+    ),
     ...(needsCode ? [`type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`] : []),
   ];
-  return run(scripts.packagesScript(plan, file), mounts);
+  const folder = needsCode ? scripts.imagePaths.code : projectFolder;
+  return run(scripts.packagesScript(plan, { file, folder }), mounts);
 }
 
 function commandStages(list: string, lines: readonly string[], { user }: Options): Stage[] {

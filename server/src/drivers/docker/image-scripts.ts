@@ -1,6 +1,7 @@
 // The shell scripts of the steps of a Dockerfile, which run as root in the image. A script says why it cannot do its work in a
 // line that begins with `problemMark`, and what it found out in lines with `factMark`. Pure.
 import type { BuildPlan } from "#drivers/builder.ts";
+import { noUv, projectCommand } from "#drivers/project-command.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 
 /** Precedes a sentence for the app's owner that ends the build. */
@@ -56,7 +57,8 @@ chown ${user}:${user} ${code} ${home} ${storage}
 /** An environment with the app's Python. `isOfConda`: conda has installed that Python. */
 export function environmentScript(plan: BuildPlan, isOfConda: boolean): string {
   const { pythonVersion: version, isPythonVersionGiven: isGiven } = plan;
-  const needsPip = plan.requirements.length + plan.preBuildCommands.length + plan.shellCommands.length > 0;
+  const isListed = plan.requirements.length > 0 || plan.project !== null;
+  const needsPip = isListed || plan.preBuildCommands.length + plan.shellCommands.length > 0;
   return `${prelude}asked=${version}
 is() { [ "$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = "$2" ]; }
 find_python() {
@@ -120,19 +122,27 @@ $conda create -y -q -p ${imagePaths.conda} -c conda-forge -- ${names.join(" ")}
 `;
 }
 
-/** The app's Python packages. */
-export function packagesScript({ useUv }: BuildPlan, file: string): string {
+/** The app's Python packages. `file`: the list of them, `folder`: where the files of its project are. */
+export function packagesScript(
+  { useUv, project, requirements }: BuildPlan,
+  { file, folder }: { readonly file: string; readonly folder: string },
+): string {
   const pip = `PIP_CACHE_DIR=${downloadsPath}/pip ${python} -m pip install --no-input --progress-bar off`;
-  if (!useUv) return `${prelude}echo PIP_INSTALL_STARTED\n${pip} -r ${file}\n`;
+  if (!useUv && project === null) return `${prelude}echo PIP_INSTALL_STARTED\n${pip} -r ${file}\n`;
   const options = "--no-progress --compile-bytecode --link-mode copy";
+  const uvCache = `UV_CACHE_DIR=${downloadsPath}/uv UV_PROJECT_ENVIRONMENT=${imagePaths.environment}`;
+  const words = project === null ? [] : projectCommand(project, { uv: "uv", python }).slice(1);
+  const ofProject = `cd ${folder}\n${uvCache} "$uv" ${words.map((word) => shellQuoted(word)).join(" ")}\n`;
+  const ofList = `${uvCache} "$uv" pip install ${options} --python ${python} -r ${file}\n`;
+  const without = project === null ? withPip(`${pip} -r ${file}`) : problem(noUv);
   return `${prelude}uv=$(command -v uv) || { uv=${downloadsPath}/tools/bin/uv; [ -x $uv ] || ${pip} -q --target ${downloadsPath}/tools --only-binary :all: uv || true; }
-if [ ! -x "$uv" ]; then
-  echo "${warningMark}uv cannot be installed here; pip installs the packages instead."
-  exec env ${pip} -r ${file}
-fi
+[ -x "$uv" ] || ${without}
 echo UV_PIP_INSTALL_STARTED
-UV_CACHE_DIR=${downloadsPath}/uv "$uv" pip install ${options} --python ${python} -r ${file}
-`;
+${project === null ? "" : ofProject}${requirements.length === 0 ? "" : ofList}`;
+}
+
+function withPip(command: string): string {
+  return `{ echo "${warningMark}uv cannot be installed here; pip installs the packages instead."; exec env ${command}; }`;
 }
 
 /** One command of the app, with a shell, in the app's folder. */

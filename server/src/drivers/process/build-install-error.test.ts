@@ -1,6 +1,7 @@
 // What pip and uv say when they fail, in words for the app's owner.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { toApt } from "#drivers/error-advice.ts";
 import { explainInstallFailure } from "./build-install-error.ts";
 
 const cases: [string, RegExp][] = [
@@ -36,6 +37,12 @@ const cases: [string, RegExp][] = [
     /system library libfoo is/,
   ],
   ["error: command 'gcc' failed: No such file or directory\nFailed building wheel for x", /gcc is .*build-essential/],
+  [
+    "      error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-gcc'\n      [end of output]\n  ERROR: Failed building wheel for psutil",
+    /x86_64-linux-gnu-gcc is missing: .* Debian package build-essential/,
+  ],
+  ["error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-g++'\nFailed to build x", /g\+\+ is .*build-essential/],
+  ["sh: 1: make: not found\n  ERROR: Failed building wheel for x", /make is missing: .*build-essential/],
   ["error: can't find Rust compiler\nFailed building wheel for x", /rustc is missing: .* package rustc/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
   ["nothing known", /^The packages could not be installed: the installer ended with exit code 2/],
@@ -44,6 +51,14 @@ const cases: [string, RegExp][] = [
 test("the cause is named, with what to do", () => {
   for (const [output, expected] of cases)
     assert.match(explainInstallFailure(output, "ended with exit code 2"), expected);
+});
+
+test("with a driver that builds images, the compiler goes below the app's apt packages", () => {
+  const output = "error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-gcc'\nERROR: Failed building wheel for x";
+  assert.equal(
+    explainInstallFailure(output, "ended", toApt),
+    "A package has to be compiled here, and x86_64-linux-gnu-gcc is missing: add the Debian package build-essential below [cerebrium.dependencies.apt] in the app's TOML file. Or choose a version or a pythonVersion with a prebuilt package.",
+  );
 });
 
 test("a compiler that ran is not asked for", () => {

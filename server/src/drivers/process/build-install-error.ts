@@ -4,7 +4,7 @@ import { namesIn, systemPackage, type SystemAdvice } from "#drivers/error-advice
 
 type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray, advice: SystemAdvice) => string };
 
-const where = "under dependencies.pip or in requirements.txt";
+const where = "under dependencies.pip, or in requirements.txt or pyproject.toml";
 
 /** Debian packages of headers that Python packages are compiled with, by the header's path or its folder. */
 const packagesOf = namesIn(`
@@ -36,6 +36,16 @@ const rules: readonly Rule[] = [
       `There is no ${absent ?? unfit} that works with this Python: check its name and version ${where}, or the pythonVersion.`,
   },
   {
+    form: /Hash mismatch for `?([^\s`]+)|([^\s]+) from .*:\s+Expected sha256/i,
+    sentence: ([, ofUv, ofPip]) =>
+      `The hash of ${ofUv ?? ofPip} is not the one that is written down beside it: somebody has changed the package or the list. Make the list anew if you trust the package.`,
+  },
+  {
+    form: /incompatible with the project's Python requirement: `([^`]+)`/i,
+    sentence: ([, wanted]) =>
+      `pyproject.toml asks for Python ${wanted}, and the app has another: set python_version below [cerebrium.deployment] in its TOML file.`,
+  },
+  {
     form: /ResolutionImpossible|conflicting dependencies|your requirements are unsatisfiable/i,
     sentence: () => `The package versions conflict (see above): relax one of them ${where}.`,
   },
@@ -56,8 +66,9 @@ const rules: readonly Rule[] = [
   { form: /can't find Rust compiler/i, sentence: (_, advice) => lacking(advice, "rustc", "rustc") },
   { form: /CMake must be installed/i, sentence: (_, advice) => lacking(advice, "cmake", "cmake") },
   {
-    form: /command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|Unknown compiler/i,
-    sentence: ([, missing, unable], advice) => lacking(advice, missing ?? unable ?? "a compiler", "build-essential"),
+    form: /command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|No such file or directory: '(?:[^'\n]*\/)?((?:[\w.-]+-)?(?:gcc|g\+\+|cc|c\+\+|clang|make)(?:-[\d.]+)?)'|((?:gcc|g\+\+|cc|c\+\+|clang|make)): (?:command )?not found|Unknown compiler/i,
+    sentence: ([, ...names], advice) =>
+      lacking(advice, names.find((name) => name !== undefined) ?? "a compiler", "build-essential"),
   },
   {
     form: /(?:Failed to build|Failed building wheel for|Failed to build `?)\s*([A-Za-z0-9._-]+)/i,

@@ -7,6 +7,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { areVersionsExact } from "#drivers/exact-versions.ts";
+import { noUv, projectCommand } from "#drivers/project-command.ts";
 import type { Clock } from "#lib/clock.ts";
 import { BuildCache } from "./build-cache.ts";
 import { exitText, giveFolder, runTool, type BuildTools, type ToolResult } from "./build-tool.ts";
@@ -53,7 +54,8 @@ export class BuildPackages {
   async environment(request: EnvironmentRequest, beforeInstall: () => Promise<void>): Promise<string> {
     const { plan, tools, ownDir } = request;
     const hasCommands = plan.preBuildCommands.length + plan.shellCommands.length > 0;
-    if (hasCommands || plan.requirements.some(namesLocalFiles)) {
+    const hasPackages = plan.requirements.length > 0 || plan.project !== null;
+    if (hasCommands || needsCode(plan)) {
       request.onBegin();
       await this.#create(request, ownDir, true);
       await giveFolder(tools, ownDir);
@@ -68,12 +70,12 @@ export class BuildPackages {
       signal: tools.signal,
       make: async (made) => {
         // An empty environment takes only a moment.
-        if (plan.requirements.length > 0) request.onBegin();
+        if (hasPackages) request.onBegin();
         await this.#create(request, made, plan.requirements.length > 0);
         await this.#install(request, made);
       },
     });
-    if (!isNew && plan.requirements.length > 0) {
+    if (!isNew && hasPackages) {
       tools.log(
         "dependencies",
         "platform",
@@ -115,26 +117,42 @@ export class BuildPackages {
   }
 
   async #install(request: EnvironmentRequest, venvDir: string): Promise<void> {
-    const { plan, tools, appDir, python } = request;
+    const { plan, tools } = request;
+    if (plan.requirements.length === 0 && plan.project === null) return;
+    const uv = plan.useUv || plan.project !== null ? await this.#findUv(request) : null;
+    if (plan.project !== null && uv === null) throw new BuildFailed(noUv);
+    tools.log("dependencies", "platform", uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED");
+    if (plan.project !== null && uv !== null) {
+      const command = projectCommand(plan.project, { uv, python: join(venvDir, "bin/python") });
+      await this.#runInstaller({ request, venvDir, uv }, command);
+    }
     if (plan.requirements.length === 0) return;
-    const uv = plan.useUv ? await this.#findUv(request) : null;
+    const file = join(request.appDir, requirementsFile);
+    // Commands of the app may have put a link there: do not write through it.
+    await removeFolder(file);
+    await writeFile(file, `${plan.requirements.join("\n")}\n`, { flag: "wx" });
+    await this.#runInstaller({ request, venvDir, uv }, installCommand(join(venvDir, "bin/python"), uv, file));
+    await rm(file, { force: true });
+  }
+
+  async #runInstaller(
+    { request, venvDir, uv }: { readonly request: EnvironmentRequest; readonly venvDir: string; readonly uv: string | null },
+    command: [string, ...string[]],
+  ): Promise<void> {
+    const { tools, appDir, python } = request;
     const downloads = join(this.#dir, "downloads", tools.projectId);
     await giveFolder(tools, downloads, "itself");
     await giveFolder(tools, venvDir);
     // Packages among the app's own files are compiled in place.
     const [readOnly, writable] = venvDir === request.ownDir ? [[], [appDir]] : [[appDir], []];
-    const file = join(appDir, requirementsFile);
-    // Commands of the app may have put a link there: do not write through it.
-    await removeFolder(file);
-    await writeFile(file, `${plan.requirements.join("\n")}\n`, { flag: "wx" });
-    tools.log("dependencies", "platform", uv === null ? "PIP_INSTALL_STARTED" : "UV_PIP_INSTALL_STARTED");
     const result = await runTool(tools, {
-      command: installCommand(join(venvDir, "bin/python"), uv, file),
+      command,
       cwd: appDir,
       stage: "dependencies",
       environment: {
         PATH: `${join(venvDir, "bin")}:${tools.environment["PATH"] ?? ""}`,
         VIRTUAL_ENV: venvDir,
+        UV_PROJECT_ENVIRONMENT: venvDir,
         ...machineCertificates(tools.environment),
         PIP_CACHE_DIR: join(downloads, "pip"),
         UV_CACHE_DIR: join(downloads, "uv"),
@@ -148,7 +166,6 @@ export class BuildPackages {
         writable: [venvDir, downloads, ...writable],
       },
     });
-    await rm(file, { force: true });
     if (!result.isOk)
       throw new BuildFailed(explainInstallFailure(result.output, exitText(result.end, tools.timeoutMs)));
   }
@@ -184,10 +201,15 @@ export class BuildPackages {
   }
 }
 
+/** True when packages are made of the app's own files. */
+export function needsCode({ requirements, project }: BuildPlan): boolean {
+  return requirements.some((line) => namesLocalFiles(line)) || project?.needsCode === true;
+}
+
 /** How old an environment may be that is reused. */
-function ageMsMaxOf({ startsClean, requirements }: BuildPlan): number {
+function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
   if (startsClean) return Number.NEGATIVE_INFINITY;
-  return areVersionsExact(requirements) ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax;
+  return areVersionsExact(requirements) && project?.isLocked !== false ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax;
 }
 
 /** True when a line refers to files in the app's folder: the same line means something else in another app. */
@@ -220,8 +242,11 @@ function installCommand(python: string, uv: string | null, file: string): [strin
 
 /** Includes the project: apps never run what another project's builds installed. */
 function environmentKey({ plan, python, tools }: EnvironmentRequest): string {
-  const installer = plan.requirements.length === 0 ? "none" : plan.useUv ? "uv" : "pip";
-  return `${tools.projectId}-${shortHash(python.path, `${python.version}.${python.patch}`, installer, ...plan.requirements)}`;
+  const { requirements, project, useUv } = plan;
+  const installer = useUv ? "uv" : "pip";
+  const parts = [requirements.length === 0 ? "none" : installer, ...requirements];
+  const ofProject = project === null ? [] : [JSON.stringify(project)];
+  return `${tools.projectId}-${shortHash(python.path, `${python.version}.${python.patch}`, ...parts, ...ofProject)}`;
 }
 
 function shortHash(...parts: readonly string[]): string {

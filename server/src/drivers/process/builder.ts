@@ -191,7 +191,7 @@ export class ProcessBuilder implements Builder {
     const needs = {
       version: plan.pythonVersion,
       isGiven: plan.isPythonVersionGiven,
-      needsPip: plan.requirements.length > 0 || hasCommands(plan),
+      needsPip: plan.requirements.length > 0 || plan.project !== null || hasCommands(plan),
     };
     let choice = choosePython({ ...needs, installed: await pythons.ofVersion(plan.pythonVersion) });
     // Look at other versions only when this one is missing or incomplete.

@@ -1,0 +1,102 @@
+// Files of an app that another editor than ours has saved: read as Python, pip and Docker read them, or named with what is wrong.
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
+import { processArtifact } from "#drivers/process/artifact.ts";
+import type { Artifact } from "#drivers/driver.ts";
+import { systemClock } from "#lib/clock.ts";
+import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
+import { testDatabase } from "#test/support/database.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { startGitServer, type RepositoryFiles } from "#test/support/git-server.ts";
+import { pipVersion } from "#test/support/give-pip.ts";
+import { zipOf } from "#test/support/raw-zip.ts";
+import { execFileSync } from "node:child_process";
+
+const latin = (text: string): Buffer => Buffer.from(text, "latin1");
+const utf16 = (text: string): Buffer => Buffer.from(`\ufeff${text.replaceAll("\n", "\r\n")}`, "utf16le");
+
+async function open(t: TestContext) {
+  const database = await testDatabase(t);
+  const folder = temporaryFolder(t, "deploy");
+  const server = await startGitServer(t);
+  const trial = playedTrial(() => ({ ok: true }));
+  const parts = { ...database, folder, urlTemplate: server.urlTemplate, refreshed: [], clock: systemClock };
+  await startQueue(t, { ...parts, trial, buildsAtOnce: 1, buildTimeoutMs: 60_000 });
+  const { db } = database;
+  return async (name: string, files: RepositoryFiles, end: "success" | "build_failure") => {
+    await server.createRepo("acme", name, files);
+    const app = await createApp(db, { name, request: { gitRepo: `acme/${name}` } });
+    const { buildId } = await requestBuild(db, app);
+    const { row, log } = await buildInState(db, buildId, [end]);
+    const release = await db.selectFrom("releases").selectAll().where("build_id", "=", buildId).executeTakeFirst();
+    return { reason: row.reason ?? "", log: log.join("\n"), settings: row.settings as { cpu?: number }, release };
+  };
+}
+
+test("settings, package lists and sources in any encoding that Python and pip read have their effect", async (t) => {
+  const build = await open(t);
+  const wheel = zipOf({
+    "greeter.py": 'greeting = "from a package"\n',
+    "greeter-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n",
+    "greeter-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "greeter-1.0.dist-info/RECORD": "",
+  });
+  const toml = `# caf\xe9\n[cerebrium.deployment]\npython_version = "${pipVersion}"\n[cerebrium.hardware]\ncpu = 3\n`;
+  const made = await build(
+    "all",
+    {
+      "cerebrium.toml": utf16(toml),
+      "requirements.txt": latin("# caf\xe9\n-r more.txt\n"),
+      "more.txt": utf16("./greeter-1.0-py3-none-any.whl\n"),
+      "greeter-1.0-py3-none-any.whl": wheel,
+      "main.py": latin(`# -*- coding: latin-1 -*-\ndef run(): return "caf\xe9"\n`),
+    },
+    "success",
+  );
+  assert.equal(made.settings.cpu, 3);
+  const { python } = processArtifact(made.release?.artifact as Artifact);
+  const said = execFileSync(python, ["-c", "import greeter; print(greeter.greeting)"], { encoding: "utf8" });
+  assert.equal(said, "from a package\n");
+  const large = { "main.py": `X = '${"a".repeat(1_100_000)}'\ndef run(): return len(X)\n` };
+  assert.equal((await build("large", large, "success")).reason, "");
+});
+
+test("a file that cannot be read fails the build with its name, line and byte, instead of counting as missing", async (t) => {
+  const build = await open(t);
+  const main = { "main.py": "def run(): return 1\n" };
+  const cases: readonly (readonly [RepositoryFiles, string])[] = [
+    [
+      { ...main, "slipway.toml": latin("[cerebrium.hardware]\ncpu = 3\n[cerebrium.deployment]\nname = 'caf\xe9'\n") },
+      "slipway.toml is not UTF-8: line 4 has the byte 0xe9. Save it as UTF-8.",
+    ],
+    [
+      { ...main, "slipway.toml": Buffer.alloc(1_000_001, "#") },
+      "slipway.toml is larger than 1 MB, the most that is read of such a file. Make it shorter.",
+    ],
+    [
+      { ...main, "requirements.txt": latin("six\nidna # caf\xe9\n") },
+      "requirements.txt is not UTF-8: line 2 has the byte 0xe9. Save it as UTF-8.",
+    ],
+    [
+      { ...main, "requirements.txt": "-r a/more.txt\n", "a/more.txt": Buffer.from("idna\n", "utf16le") },
+      "a/more.txt has a byte 0 in line 1, so it is no text, or UTF-16 without a byte order mark. Save it as UTF-8.",
+    ],
+    [
+      { ...main, "apt.txt": latin("caf\xe9\n"), "slipway.toml": "[cerebrium.dependencies.paths]\napt = 'apt.txt'\n" },
+      "apt.txt is not UTF-8: line 1 has the byte 0xe9. Save it as UTF-8.",
+    ],
+    [
+      { "main.py": utf16("def run(): return 1\n") },
+      "main.py is saved as UTF-16, which Python does not read. Save it as UTF-8.",
+    ],
+    [
+      { "main.py": latin("def run():\n  return 'caf\xe9'\n") },
+      "main.py is not UTF-8: line 2 has the byte 0xe9. Save it as UTF-8, or name its encoding in the first line, as in # -*- coding: latin-1 -*-.",
+    ],
+  ];
+  for (const [index, [files, expected]] of cases.entries()) {
+    const { reason, log } = await build(`app-${index}`, files, "build_failure");
+    assert.equal(reason, `${expected} Fix that, then build it again (POST …/apps/{app}/builds).`);
+    assert.ok(log.includes(`Error: ${expected}`), log);
+  }
+});
