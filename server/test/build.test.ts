@@ -306,7 +306,10 @@ test("uv installs what pyproject.toml names, and with uv.lock exactly that, with
   const project = `[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["six<1.17"]
 [project.optional-dependencies]\nold = ["toml==0.10.2"]\n[dependency-groups]\ndev = ["no-such-package-of-ours"]\n`;
   const given = { isLocked: false, groups: [], extras: ["old"], needsCode: false, digest: "1" };
-  const plain = await build({ "main.py": "", "pyproject.toml": project }, { project: given, requirements: ["idna==3.10"] });
+  const plain = await build(
+    { "main.py": "", "pyproject.toml": project },
+    { project: given, requirements: ["idna==3.10"] },
+  );
   const { stdout } = await run(plain.python, ["-c", "import six, toml, idna; print(six.__version__ < '1.17')"]);
   assert.equal(stdout, "True\n");
   const lock = (hash: string): string => `version = 1\nrequires-python = ">=3.8"\n

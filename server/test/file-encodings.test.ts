@@ -1,16 +1,15 @@
 // Files of an app that another editor than ours has saved: read as Python, pip and Docker read them, or named with what is wrong.
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
-import { processArtifact } from "#drivers/process/artifact.ts";
-import type { Artifact } from "#drivers/driver.ts";
+import { appFiles } from "#deploy/app-files.ts";
+import { pythonPackages } from "#deploy/python-packages.ts";
 import { systemClock } from "#lib/clock.ts";
 import { buildInState, createApp, playedTrial, requestBuild, startQueue } from "#test/support/build-queue.ts";
 import { testDatabase } from "#test/support/database.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer, type RepositoryFiles } from "#test/support/git-server.ts";
-import { pipVersion } from "#test/support/give-pip.ts";
-import { zipOf } from "#test/support/raw-zip.ts";
-import { execFileSync } from "node:child_process";
 
 const latin = (text: string): Buffer => Buffer.from(text, "latin1");
 const utf16 = (text: string): Buffer => Buffer.from(`\ufeff${text.replaceAll("\n", "\r\n")}`, "utf16le");
@@ -21,44 +20,37 @@ async function open(t: TestContext) {
   const server = await startGitServer(t);
   const trial = playedTrial(() => ({ ok: true }));
   const parts = { ...database, folder, urlTemplate: server.urlTemplate, refreshed: [], clock: systemClock };
-  await startQueue(t, { ...parts, trial, buildsAtOnce: 1, buildTimeoutMs: 60_000 });
+  await startQueue(t, { ...parts, trial, buildsAtOnce: 1, buildTimeoutMs: 600_000 });
   const { db } = database;
   return async (name: string, files: RepositoryFiles, end: "success" | "build_failure") => {
     await server.createRepo("acme", name, files);
     const app = await createApp(db, { name, request: { gitRepo: `acme/${name}` } });
     const { buildId } = await requestBuild(db, app);
     const { row, log } = await buildInState(db, buildId, [end]);
-    const release = await db.selectFrom("releases").selectAll().where("build_id", "=", buildId).executeTakeFirst();
-    return { reason: row.reason ?? "", log: log.join("\n"), settings: row.settings as { cpu?: number }, release };
+    return { reason: row.reason ?? "", log: log.join("\n"), settings: row.settings as { cpu?: number } };
   };
 }
 
-test("settings, package lists and sources in any encoding that Python and pip read have their effect", async (t) => {
+test("settings and sources in any encoding that Python reads have their effect", async (t) => {
   const build = await open(t);
-  const wheel = zipOf({
-    "greeter.py": 'greeting = "from a package"\n',
-    "greeter-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n",
-    "greeter-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "greeter-1.0.dist-info/RECORD": "",
-  });
-  const toml = `# caf\xe9\n[cerebrium.deployment]\npython_version = "${pipVersion}"\n[cerebrium.hardware]\ncpu = 3\n`;
-  const made = await build(
-    "all",
-    {
-      "cerebrium.toml": utf16(toml),
-      "requirements.txt": latin("# caf\xe9\n-r more.txt\n"),
-      "more.txt": utf16("./greeter-1.0-py3-none-any.whl\n"),
-      "greeter-1.0-py3-none-any.whl": wheel,
-      "main.py": latin(`# -*- coding: latin-1 -*-\ndef run(): return "caf\xe9"\n`),
-    },
-    "success",
-  );
+  const files = {
+    "cerebrium.toml": utf16("# caf\xe9\n[cerebrium.hardware]\ncpu = 3\n"),
+    "main.py": latin(`# -*- coding: latin-1 -*-\ndef run(): return "caf\xe9"\n`),
+  };
+  const made = await build("all", files, "success");
   assert.equal(made.settings.cpu, 3);
-  const { python } = processArtifact(made.release?.artifact as Artifact);
-  const said = execFileSync(python, ["-c", "import greeter; print(greeter.greeting)"], { encoding: "utf8" });
-  assert.equal(said, "from a package\n");
   const large = { "main.py": `X = '${"a".repeat(1_100_000)}'\ndef run(): return len(X)\n` };
   assert.equal((await build("large", large, "success")).reason, "");
+});
+
+test("package lists in any encoding that pip reads list their packages", (t) => {
+  const folder = temporaryFolder(t, "app");
+  writeFileSync(join(folder, "requirements.txt"), latin("# caf\xe9\n-r more.txt\n-r named.txt\n"));
+  writeFileSync(join(folder, "more.txt"), utf16("six==1.16.0\nidna\n"));
+  writeFileSync(join(folder, "named.txt"), latin("# coding: latin-1\ntoml # caf\xe9\n"));
+  const wanted = { pip: {}, path: undefined, groups: [], entrypoint: [], hasDockerfile: false };
+  const read = pythonPackages({ files: appFiles(folder), ...wanted });
+  assert.deepEqual(read.ok && read.value.lines, ["six==1.16.0", "idna", "toml"]);
 });
 
 test("a file that cannot be read fails the build with its name, line and byte, instead of counting as missing", async (t) => {

@@ -202,8 +202,16 @@ test("a zip with backslashes between its folders unpacks as one with slashes", a
   writeFileSync(zipPath, rawZip(entries));
   const work = { log: () => undefined, signal: new AbortController().signal };
   const { appDir } = await unpack({ zipPath, folder: join(folder, "files"), bytesMax: 1000 }, work);
-  assert.deepEqual(readdirSync(appDir, { recursive: true }).toSorted(), ["main.py", "sub", "sub/deep", "sub/deep/x.txt"]);
-  const twice = [{ name: "a\\x", content: "1" }, { name: "a/x", content: "2" }];
+  assert.deepEqual(readdirSync(appDir, { recursive: true }).toSorted(), [
+    "main.py",
+    "sub",
+    "sub/deep",
+    "sub/deep/x.txt",
+  ]);
+  const twice = [
+    { name: "a\\x", content: "1" },
+    { name: "a/x", content: "2" },
+  ];
   writeFileSync(zipPath, rawZip(twice));
   await assert.rejects(unpack({ zipPath, folder: join(folder, "files"), bytesMax: 1000 }, work), /holds "a\/x" twice/);
 });

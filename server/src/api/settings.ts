@@ -40,6 +40,7 @@ export function showSettings({ settings, origins, pending }: ShownSettings): Ans
   for (const kind of ["pip", "apt", "conda"] as const) {
     known.set(`dependencies.${kind}`, dependencies.paths[kind] ?? dependencies[kind]);
   }
+  known.set("dependencies.groups", dependencies.groups);
   const waiting = new Map<string, unknown>(Object.entries(pending));
   const shown: Answer = {};
   for (const [name, origin] of Object.entries(origins)) {

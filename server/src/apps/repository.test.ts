@@ -96,7 +96,10 @@ test("of several addresses of one host the one counts whose path an address has"
   assert.equal(templateOf("https://tools.example/gitlab/acme/shop"), two.otherUrls[1]);
   assert.equal(templateOf("https://tools.example/gitea/acme/shop.git"), two.otherUrls[0]);
   assert.equal(templateOf("https://tools.example/acme/shop"), two.defaultUrl);
-  assert.equal(reasonOf("https://tools.example/gitea/acme/shop", two), "passed as https://tools.example/gitea/acme/shop");
+  assert.equal(
+    reasonOf("https://tools.example/gitea/acme/shop", two),
+    "passed as https://tools.example/gitea/acme/shop",
+  );
 });
 
 test("repositories below groups are understood where a host has groups, and pages of repositories are refused elsewhere", () => {

@@ -124,9 +124,10 @@ function ignoredWithDockerfile(settings: AppSettings): string[] {
   const { pip, apt, conda, paths } = settings.dependencies;
   const isAny = [pip, apt, conda, paths].some((table) => Object.keys(table).length > 0);
   const isCommand = settings.preBuildCommands.length + settings.shellCommands.length > 0;
-  const ignored = [...(isAny ? ["the dependency tables"] : []), ...(isCommand ? ["the build commands"] : [])];
-  if (ignored.length === 0) return [];
-  return [`dockerfilePath is ${settings.dockerfilePath}, so ${ignored.join(" and ")} have no effect.`];
+  const lists =
+    "the dependency tables count only as far as it copies requirements.txt, pkglist.txt or conda_pkglist.txt";
+  const said = [...(isCommand ? ["the build commands have no effect"] : []), ...(isAny ? [lists] : [])];
+  return said.length === 0 ? [] : [`dockerfilePath is ${settings.dockerfilePath}, so ${said.join(", and ")}.`];
 }
 
 const customOnly = [

@@ -110,7 +110,11 @@ test("after requirements.txt come uv.lock and pyproject.toml, unless the setting
   assert.deepEqual(made({ files, toml: paths("./uv.lock") }), [[], true, [said("uv.lock")]]);
   assert.match(String(made({ files: withoutLock, toml: paths("uv.lock") })), /names uv\.lock, which is not there/);
   const groups = made({ files: withoutLock, toml: '[cerebrium.dependencies]\ngroups = ["gpu"]\n' });
-  assert.deepEqual(groups, [[], false, ["The settings list no packages: those in pyproject.toml are installed, with gpu."]]);
+  assert.deepEqual(groups, [
+    [],
+    false,
+    ["The settings list no packages: those in pyproject.toml are installed, with gpu."],
+  ]);
   const table = made({ files: withoutLock, toml: '[cerebrium.dependencies.pip]\nsix = "1"\n' });
   assert.deepEqual(table, [["six==1"], null, []]);
   const custom = { body: { runtime: "custom", entrypoint: ["uvicorn", "a:b"] } };
@@ -122,14 +126,17 @@ test("after requirements.txt come uv.lock and pyproject.toml, unless the setting
 });
 
 test("a requirements.txt that a client has made of the table is not said to be left out", () => {
-  const toml = '[cerebrium.dependencies.pip]\nsix = "1.16.0"\nnumpy = "latest"\nidna = ">=3,<4"\n';
+  const toml = '[cerebrium.dependencies.pip]\nsix = "1.16.0"\nNumPy = "latest"\nidna = ">=3,<4"\ntoml = "~=0.10"\n';
   const notes = (list: string): readonly string[] => {
     const planned = plan({ toml, files: { "main.py": "", "requirements.txt": list } });
     return typeof planned === "string" ? [planned] : planned.notes;
   };
-  for (const list of ["idna>=3,<4\nnumpy\nsix==1.16.0", "six==1.16.0\r\nnumpy\r\nidna >= 3, < 4\r\n"])
+  for (const list of [
+    "idna>=3,<4\nnumpy\nsix==1.16.0\ntoml==~=0.10\n",
+    "six==1.16.0\r\nNumPy\r\nidna >= 3, < 4\r\ntoml~=0.10",
+  ])
     assert.deepEqual(notes(list), []);
-  for (const list of ["six==1.16.0\n", "six==1.16.0\nnumpy\nidna>=3,<4\ntorch\n", "-r nowhere.txt"])
+  for (const list of ["six==1.16.0\n", "six==1.16.0\nnumpy\nidna>=3,<4\ntoml~=0.10\ntorch\n", "-r nowhere.txt"])
     assert.deepEqual(notes(list), ["The settings list packages: those in requirements.txt are not installed."]);
 });
 

@@ -114,6 +114,9 @@ export function fingerprintOf(given: {
   const fetched = [plan.preBuildCommands, plan.shellCommands, plan.aptPackages, plan.condaPackages];
   return {
     text: createHash("sha256").update(JSON.stringify(facts)).digest("hex"),
-    isLasting: areVersionsExact(plan.requirements) && plan.project?.isLocked !== false && fetched.every((list) => list.length === 0),
+    isLasting:
+      areVersionsExact(plan.requirements) &&
+      plan.project?.isLocked !== false &&
+      fetched.every((list) => list.length === 0),
   };
 }

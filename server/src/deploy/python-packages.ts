@@ -73,8 +73,10 @@ function unusedNotes(pip: PackageVersions, { has, readText }: AppFiles): readonl
   return [`The settings list packages: those in ${usualFile} are not installed.`];
 }
 
+/** Clients write names in lower case, and two signs where a version has its own. */
 function plain(lines: readonly string[]): string {
-  return JSON.stringify(lines.map((line) => line.replaceAll(/\s/g, "")).sort());
+  const forms = lines.map((line) => line.toLowerCase().replaceAll(/\s/g, "").replace("==~=", "~="));
+  return JSON.stringify(forms.sort());
 }
 
 /** A custom app may start with a server that it does not list. */

@@ -53,7 +53,9 @@ export function pythonProject(files: AppFiles, chosen: readonly string[]): Check
   const found = chosenOf(chosen, known);
   if (!found.ok) return found;
   const needsCode = isDynamic || ownLocked.test(lock ?? "") || hasOwnSources(read.value);
-  const digest = createHash("sha256").update(JSON.stringify([text, lock])).digest("hex");
+  const digest = createHash("sha256")
+    .update(JSON.stringify([text, lock]))
+    .digest("hex");
   return { ok: true, value: { isLocked: lock !== null, ...found.value, needsCode, digest } };
 }
 
@@ -63,7 +65,10 @@ export function foreignWarnings(files: AppFiles): readonly string[] {
   const read = text === null ? null : tableIn(text);
   const isPoetry = read?.ok === true && tableOf(tableOf(read.value["tool"])["poetry"])["dependencies"] !== undefined;
   const found = foreignFiles.filter(([file]) => files.has(file));
-  const poetry: (typeof found)[number] = [projectFile, "make a requirements.txt of it: poetry export -o requirements.txt"];
+  const poetry: (typeof found)[number] = [
+    projectFile,
+    "make a requirements.txt of it: poetry export -o requirements.txt",
+  ];
   const named = isPoetry && !files.has("poetry.lock") ? [poetry, ...found] : found;
   return named.map(([file, advice]) => `${file} is not installed: ${advice}.`);
 }

@@ -23,7 +23,10 @@ test("text is read whatever its byte order mark is, and by the encoding that its
     [utf16le("idna\r\nsix # é\r\n"), "idna\r\nsix # é\r\n"],
     [utf16le("idna # é\n").swap16(), "idna # é\n"],
     [latin("# -*- coding: latin-1 -*-\nidna # caf\xe9\n"), "# -*- coding: latin-1 -*-\nidna # café\n"],
-    [latin("\n# vim: set fileencoding=iso-8859-15 :\nx = '\xa4'\n"), "\n# vim: set fileencoding=iso-8859-15 :\nx = '€'\n"],
+    [
+      latin("\n# vim: set fileencoding=iso-8859-15 :\nx = '\xa4'\n"),
+      "\n# vim: set fileencoding=iso-8859-15 :\nx = '€'\n",
+    ],
     [latin("# coding: cp1252\nx = '\x80'"), "# coding: cp1252\nx = '€'"],
     // Where it says something else, but is UTF-8.
     [Buffer.from("# coding: latin-1\né"), "# coding: latin-1\né"],
@@ -44,13 +47,17 @@ test("what cannot be read is refused with its name, the line and the byte", () =
   );
   // In the third line it names nothing.
   assert.match(problemOf(latin("\n\n# coding: latin-1\ncaf\xe9")), /line 4 has the byte 0xe9\. Save/);
-  assert.match(problemOf(Buffer.from("a\nb", "utf16le")), /has a byte 0 in line 1, so it is no text, or UTF-16 without/);
+  assert.match(
+    problemOf(Buffer.from("a\nb", "utf16le")),
+    /has a byte 0 in line 1, so it is no text, or UTF-16 without/,
+  );
   assert.match(problemOf(Buffer.from([0xff, 0xfe, 0x00, 0xd8])), /begins as UTF-16, but is cut off or damaged/);
 });
 
 test("a Python source file may have any encoding that it names, and no other than UTF-8 where it names none", () => {
   const fine = ["x = 1\n", "\ufeffx = 'é'\n", "x = 'é'\n"].map((text) => Buffer.from(text));
-  for (const bytes of [...fine, latin("# coding: latin-1\nx = '\xe9'\n")]) assert.equal(pythonProblem(bytes, "m"), null);
+  for (const bytes of [...fine, latin("# coding: latin-1\nx = '\xe9'\n")])
+    assert.equal(pythonProblem(bytes, "m"), null);
   assert.equal(
     pythonProblem(latin("x = 1\ny = '\xe9'\n"), "main.py"),
     "main.py is not UTF-8: line 2 has the byte 0xe9. Save it as UTF-8, or name its encoding in the first line, as in # -*- coding: latin-1 -*-.",

@@ -28,7 +28,7 @@ export type ImageBuilds = {
   /** Removes all images and folders that a build has left. */
   collectAll(): Promise<void>;
   /** Builds the files; `lines` receives the log, one line `stage stream text` each. Rejects with `BuildFailed`. */
-  build(files: Readonly<Record<string, string>>, given?: GivenBuild): Promise<DockerArtifact>;
+  build(files: Readonly<Record<string, string | Buffer>>, given?: GivenBuild): Promise<DockerArtifact>;
 };
 
 export type GivenBuild = {

@@ -30,7 +30,9 @@ export async function reportFindings(
     await rm(join(root, link), { force: true });
     left += 1;
     if (left > linksShownMax) continue;
-    warn(`the link ${link} points outside the app's folder (to ${target}), to nothing that the repository has for it, and was left out.`);
+    warn(
+      `the link ${link} points outside the app's folder (to ${target}), to nothing that the repository has for it, and was left out.`,
+    );
   }
   if (left > linksShownMax)
     warn(`${left - linksShownMax} more links point outside the app's folder and were left out.`);

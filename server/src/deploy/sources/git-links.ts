@@ -45,7 +45,11 @@ export async function followLinks(given: Given): Promise<TreeListing> {
       const at = posix.join(base.at, link);
       const found = await putInPlace({ ...given, listing }, { at, target });
       if (found === null) continue;
-      log("source", "platform", `The link ${at} leads to ${target} of the repository: what is there was put in its place.`);
+      log(
+        "source",
+        "platform",
+        `The link ${at} leads to ${target} of the repository: what is there was put in its place.`,
+      );
       bases.push({ at, origin: target, links: found.links, around: [...base.around, base.origin] });
       listing = joined(listing, found, at);
     }
@@ -78,7 +82,8 @@ async function putInPlace(
   if (type === "" || mode === "120000") return null;
   const left = { filesMax: limits.filesMax - listing.files, bytesMax: limits.bytesMax - listing.bytes };
   const reader = new TreeReader(left);
-  const listArgs = type === "tree" ? ["ls-tree", "-r", "-t", "-l", "-z", id] : ["ls-tree", "-l", "-z", commit, "--", target];
+  const listArgs =
+    type === "tree" ? ["ls-tree", "-r", "-t", "-l", "-z", id] : ["ls-tree", "-l", "-z", commit, "--", target];
   await git(listArgs, { onOutput: (chunk) => reader.push(chunk) });
   const found = reader.result();
   if (!found.ok) return null;

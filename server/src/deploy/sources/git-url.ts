@@ -60,7 +60,9 @@ export function isCommit(given: string): boolean {
 export function sourceUrl(template: string, repository: Repository): SourceUrl {
   const url = template.replaceAll("{owner}", () => repository.owner).replaceAll("{repo}", () => repository.repo);
   const protocol = (/^(https?|ssh|file):/.exec(url)?.[1] ?? "https") as SourceUrl["protocol"];
-  const below = foldersOf(template).map((folder) => `/${folder}`).join("");
+  const below = foldersOf(template)
+    .map((folder) => `/${folder}`)
+    .join("");
   return { url, protocol, host: hostOfTemplate(url), below, path: `${repository.owner}/${repository.repo}` };
 }
 

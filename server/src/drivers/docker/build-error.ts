@@ -13,11 +13,13 @@ type BuildSetting = {
   readonly baseImage: string | null;
   readonly memoryBytes: number | null;
   readonly headLines: number;
+  readonly hasHereDocument: boolean;
 };
 
 /**
  * `hasAuth`: the app has credentials for registries. `baseImage`: as its settings name it; null with its own Dockerfile.
  * `memoryBytes`: what a step may use; null: anything. `headLines`: those that the builder has put before the app's own Dockerfile.
+ * `hasHereDocument`: that one has some, and names no reader of Dockerfiles.
  */
 export function explainBuildFailure(failure: BuildFailure, given: BuildSetting): string {
   const explained = explain(failure, given);
@@ -26,8 +28,11 @@ export function explainBuildFailure(failure: BuildFailure, given: BuildSetting):
 }
 
 const killedCode = 137;
+const hereDocument =
+  "Docker here reads here-documents (<<EOF) only when the first line asks for it: write # syntax=docker/dockerfile:1 there";
 
-function explain(failure: BuildFailure, { hasAuth, baseImage, headLines }: BuildSetting): string {
+function explain(failure: BuildFailure, given: BuildSetting): string {
+  const { hasAuth, baseImage, headLines } = given;
   const { step, problem, output, image, title, reason } = failure;
   if (problem !== null) return problem;
   if (/Cannot connect to the Docker daemon|error during connect/i.test(reason)) {
@@ -49,7 +54,8 @@ function explain(failure: BuildFailure, { hasAuth, baseImage, headLines }: Build
   const [, parsing] = /dockerfile parse error:? (.*)/i.exec(reason) ?? [];
   if (parsing !== undefined) {
     const own = parsing.replace(/(?<=^(?:on )?line )\d+/, (line) => String(Number(line) - headLines));
-    return `The Dockerfile cannot be read: ${shown(own)}. Fix it and ${buildAgain}.`;
+    const isLikely = given.hasHereDocument && /unknown instruction/i.test(parsing);
+    return `The Dockerfile cannot be read: ${shown(own)}. ${isLikely ? hereDocument : "Fix it"} and ${buildAgain}.`;
   }
   if (step === null && title?.startsWith("Step ") === true) {
     return `${shown(title)}: this ${end}.${lastLine(output)} Fix the Dockerfile and ${buildAgain}.`;

@@ -8,6 +8,7 @@ import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { needsCode } from "#drivers/process/build-packages.ts";
 import { runToEnd } from "#drivers/run-to-end.ts";
 import { addSelfLink } from "#drivers/self-link.ts";
+import { errorCode } from "#lib/error-code.ts";
 import { decodeText } from "#lib/decoded-text.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
 import { checkDockerfile } from "./dockerfile-check.ts";
@@ -49,6 +50,7 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   if (plan.dockerfilePath !== null) {
     const { dockerfilePath } = plan;
     const dockerfile = checkDockerfile(await readInside(sourceDir, dockerfilePath), dockerfilePath);
+    await writeLists(given);
     const own = `${dockerfilePath}${ignoreFile}`;
     const list = [own, ignoreFile].find((name) => existsSync(join(sourceDir, name)));
     await writeFile(file, dockerfile);
@@ -68,6 +70,26 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   // All files of the app belong to it; its own list is for its own Dockerfile.
   await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");
   return { parameters: [...secrets, `--file=${file}`, context], steps, dockerfile: null };
+}
+
+/** The packages of the settings, and the files that an app's own Dockerfile finds them in. */
+export function packageLists(plan: BuildPlan) {
+  return [
+    { setting: "dependencies.pip", file: "requirements.txt", lines: plan.requirements },
+    { setting: "dependencies.apt", file: "pkglist.txt", lines: plan.aptPackages },
+    { setting: "dependencies.conda", file: "conda_pkglist.txt", lines: plan.condaPackages },
+  ] as const;
+}
+
+/** Packages that only the settings list, in the files that clients make of them for an upload: a Dockerfile may copy those. */
+async function writeLists({ plan, sourceDir }: Given): Promise<void> {
+  for (const { file, lines } of packageLists(plan)) {
+    if (lines.length === 0) continue;
+    // What is there counts, also a link that leads nowhere.
+    await writeFile(join(sourceDir, file), `${lines.join("\n")}\n`, { flag: "wx" }).catch((error: unknown) => {
+      if (errorCode(error) !== "EEXIST") throw error;
+    });
+  }
 }
 
 /** Copies the app's files, keeping links, and what the build needs beside them. */

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { explainBuildFailure } from "./build-error.ts";
 import { BuildProgress } from "./build-progress.ts";
+import { hasHereDocument } from "./dockerfile-check.ts";
 import type { ImageStep } from "./dockerfile.ts";
 
 const packages: ImageStep = { kind: "packages", stage: "dependencies", title: "Python packages, with pip" };
@@ -34,6 +35,7 @@ function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
     baseImage: null,
     memoryBytes: null,
     headLines: 1,
+    hasHereDocument: output.includes("unknown instruction: ECHO"),
   });
   return { lines, fetched, clock, runs: () => runs, facts: progress.facts, why, isBroken: progress.isConnectionBroken };
 }
@@ -146,6 +148,18 @@ ERROR: failed to solve: process "/bin/sh -c make" did not complete successfully:
   ],
   ["something unknown", "#5 exporting to image\n#5 ERROR: it broke", /^The image could not be built: it broke\. See/],
 ];
+
+test("a here-document that an old engine takes for instructions is named with the line that makes it read", () => {
+  const output = "failed to solve: dockerfile parse error line 4: unknown instruction: ECHO";
+  assert.equal(
+    read(output).why,
+    "The Dockerfile cannot be read: line 3: unknown instruction: ECHO. Docker here reads here-documents (<<EOF) only when the first line asks for it: write # syntax=docker/dockerfile:1 there and build it again (POST …/apps/{app}/builds).",
+  );
+  for (const dockerfile of ["FROM x\nRUN <<EOF\necho\nEOF\n", "FROM x\ncopy <<-'END' /a\nx\nEND\n"])
+    assert.equal(hasHereDocument(dockerfile), true, dockerfile);
+  for (const dockerfile of ["# syntax=docker/dockerfile:1\nRUN <<EOF\necho\nEOF\n", "FROM x\nRUN echo a << 3\n"])
+    assert.equal(hasHereDocument(dockerfile), false, dockerfile);
+});
 
 for (const [what, output, form] of failures) {
   test(`a build that fails is explained: ${what}`, () => assert.match(read(output).why, form));

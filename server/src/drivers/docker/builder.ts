@@ -19,10 +19,10 @@ import { dockerArtifact, type DockerArtifact } from "./artifact.ts";
 import { checkDigests, digestNotPlain } from "./base-images.ts";
 import { explainBuildFailure } from "./build-error.ts";
 import { BuildSteps, stepMark, type StepLimits } from "./build-limits.ts";
-import { isProxy, prepareBuild } from "./build-folder.ts";
+import { isProxy, packageLists, prepareBuild } from "./build-folder.ts";
 import { BuildProgress } from "./build-progress.ts";
 import { labels } from "./container-spec.ts";
-import { addressFetched, headLinesOf } from "./dockerfile-check.ts";
+import { addressFetched, hasHereDocument, headLinesOf } from "./dockerfile-check.ts";
 import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
 import type { Engine } from "./engine.ts";
 import { checkImage } from "./image-check.ts";
@@ -175,7 +175,7 @@ export class DockerBuilder implements Builder {
     const projectId = projectIdOf(plan.appId);
     const user = userOf(projectId);
     const prepared = await prepareBuild({ plan, dir, sourceDir, runtimeDir, user, toolEnvironment, signal });
-    if (prepared.dockerfile !== null) log("plan", "platform", dockerfileNote(plan));
+    if (prepared.dockerfile !== null) log("plan", "platform", dockerfileNote(plan, prepared.dockerfile));
     const images = prepared.dockerfile === null ? [plan.baseImage] : imagesOf(prepared.dockerfile);
     const auth = await context.registryAuth();
     const auths = auth === null ? {} : registryAuths(auth, images, await this.#usualRegistry());
@@ -203,8 +203,8 @@ export class DockerBuilder implements Builder {
     ];
     let image = tag;
     try {
-      const headLines = headLinesOf(prepared.dockerfile ?? "");
-      const running = { plan, dir, context, progress, hasAuth: auth !== null, headLines, endsAtMs };
+      const dockerfile = prepared.dockerfile ?? "";
+      const running = { plan, dir, context, progress, hasAuth: auth !== null, dockerfile, endsAtMs };
       image = await this.#run(client, running, parameters);
       const exposedPort = await checkImage((...parameters) => this.#docker(...parameters), { plan, image, log });
       const reference = await this.#push({ plan, image, dir, endsAtMs, log, signal });
@@ -233,7 +233,7 @@ export class DockerBuilder implements Builder {
 
   /** Returns the image's id. Ending the client makes the engine end the step that runs. */
   async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
-    const { plan, dir, context, progress, hasAuth, headLines, endsAtMs } = given;
+    const { plan, dir, context, progress, hasAuth, dockerfile, endsAtMs } = given;
     const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
     const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
     const end = await runCommand({
@@ -254,7 +254,8 @@ export class DockerBuilder implements Builder {
     if (end.kind === "exited" && end.exitCode === 0) return (await readFile(join(dir, "image"), "utf8")).trim();
     const baseImage = plan.dockerfilePath === null ? plan.baseImage : null;
     const memoryBytes = limits?.limits.memoryBytes ?? null;
-    const reason = explainBuildFailure(progress.failure(), { hasAuth, baseImage, memoryBytes, headLines });
+    const ofDockerfile = { headLines: headLinesOf(dockerfile), hasHereDocument: hasHereDocument(dockerfile) };
+    const reason = explainBuildFailure(progress.failure(), { hasAuth, baseImage, memoryBytes, ...ofDockerfile });
     throw progress.isConnectionBroken ? new ConnectionBroke(reason) : new BuildFailed(reason);
   }
 
@@ -356,20 +357,16 @@ type RunningBuild = {
   readonly context: Context;
   readonly progress: BuildProgress;
   readonly hasAuth: boolean;
-  readonly headLines: number;
+  readonly dockerfile: string;
   readonly endsAtMs: number;
 };
 
-/** What of the settings does not count beside the app's own Dockerfile. */
-function dockerfileNote(plan: BuildPlan): string {
-  const lists = {
-    "dependencies.pip": plan.requirements,
-    "dependencies.apt": plan.aptPackages,
-    "dependencies.conda": plan.condaPackages,
-    pre_build_commands: plan.preBuildCommands,
-    shell_commands: plan.shellCommands,
-  };
-  const ignored = Object.entries(lists).flatMap(([name, list]) => (list.length > 0 ? [name] : []));
+/** What of the settings does not count beside the app's own Dockerfile, which may copy the lists of packages. */
+function dockerfileNote(plan: BuildPlan, dockerfile: string): string {
+  const unread = packageLists(plan).filter(({ file, lines }) => lines.length > 0 && !dockerfile.includes(file));
+  const commands = { pre_build_commands: plan.preBuildCommands, shell_commands: plan.shellCommands };
+  const unrun = Object.entries(commands).filter(([, lines]) => lines.length > 0);
+  const ignored = [...unread.map(({ setting }) => setting), ...unrun.map(([name]) => name)];
   const note = ignored.length === 0 ? "" : ` Not used with a Dockerfile: ${ignored.join(", ")}.`;
   return `The image is built from ${plan.dockerfilePath}.${note}`;
 }

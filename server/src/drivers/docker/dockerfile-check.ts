@@ -58,6 +58,11 @@ export function headLinesOf(dockerfile: string): number {
   return dockerfile.split("\n", 3).indexOf(remark) + 1;
 }
 
+/** Whether it has here-documents and leaves it to the engine how they are read; older ones take them for instructions. */
+export function hasHereDocument(dockerfile: string): boolean {
+  return !dockerfile.startsWith("# syntax=") && /^\s*(?:RUN|COPY)\s.*<<-?["']?\w/im.test(dockerfile);
+}
+
 /** The failure of a build in which the engine would fetch an address. */
 export function addressFetched(step: string): BuildFailed {
   return new BuildFailed(

@@ -41,7 +41,10 @@ const cases: [string, RegExp][] = [
     "      error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-gcc'\n      [end of output]\n  ERROR: Failed building wheel for psutil",
     /x86_64-linux-gnu-gcc is missing: .* Debian package build-essential/,
   ],
-  ["error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-g++'\nFailed to build x", /g\+\+ is .*build-essential/],
+  [
+    "error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-g++'\nFailed to build x",
+    /g\+\+ is .*build-essential/,
+  ],
   ["sh: 1: make: not found\n  ERROR: Failed building wheel for x", /make is missing: .*build-essential/],
   ["error: can't find Rust compiler\nFailed building wheel for x", /rustc is missing: .* package rustc/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
@@ -54,7 +57,8 @@ test("the cause is named, with what to do", () => {
 });
 
 test("with a driver that builds images, the compiler goes below the app's apt packages", () => {
-  const output = "error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-gcc'\nERROR: Failed building wheel for x";
+  const output =
+    "error: [Errno 2] No such file or directory: 'x86_64-linux-gnu-gcc'\nERROR: Failed building wheel for x";
   assert.equal(
     explainInstallFailure(output, "ended", toApt),
     "A package has to be compiled here, and x86_64-linux-gnu-gcc is missing: add the Debian package build-essential below [cerebrium.dependencies.apt] in the app's TOML file. Or choose a version or a pythonVersion with a prebuilt package.",

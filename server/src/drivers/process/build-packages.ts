@@ -136,7 +136,11 @@ export class BuildPackages {
   }
 
   async #runInstaller(
-    { request, venvDir, uv }: { readonly request: EnvironmentRequest; readonly venvDir: string; readonly uv: string | null },
+    {
+      request,
+      venvDir,
+      uv,
+    }: { readonly request: EnvironmentRequest; readonly venvDir: string; readonly uv: string | null },
     command: [string, ...string[]],
   ): Promise<void> {
     const { tools, appDir, python } = request;
@@ -209,7 +213,9 @@ export function needsCode({ requirements, project }: BuildPlan): boolean {
 /** How old an environment may be that is reused. */
 function ageMsMaxOf({ startsClean, requirements, project }: BuildPlan): number {
   if (startsClean) return Number.NEGATIVE_INFINITY;
-  return areVersionsExact(requirements) && project?.isLocked !== false ? Number.POSITIVE_INFINITY : openVersionsAgeMsMax;
+  return areVersionsExact(requirements) && project?.isLocked !== false
+    ? Number.POSITIVE_INFINITY
+    : openVersionsAgeMsMax;
 }
 
 /** True when a line refers to files in the app's folder: the same line means something else in another app. */
