@@ -299,36 +299,6 @@ test("uv installs packages when it is asked for", async (t) => {
   await run(artifact.python, ["-c", "import six"]);
 });
 
-test("uv installs what pyproject.toml names, and with uv.lock exactly that, with its hashes", async (t) => {
-  const reason = await packageIndexAnswers();
-  if (reason !== false) return t.skip(reason);
-  const { build } = openBuilder(t);
-  const project = `[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["six<1.17"]
-[project.optional-dependencies]\nold = ["toml==0.10.2"]\n[dependency-groups]\ndev = ["no-such-package-of-ours"]\n`;
-  const given = { isLocked: false, groups: [], extras: ["old"], needsCode: false, digest: "1" };
-  const plain = await build(
-    { "main.py": "", "pyproject.toml": project },
-    { project: given, requirements: ["idna==3.10"] },
-  );
-  const { stdout } = await run(plain.python, ["-c", "import six, toml, idna; print(six.__version__ < '1.17')"]);
-  assert.equal(stdout, "True\n");
-  const lock = (hash: string): string => `version = 1\nrequires-python = ">=3.8"\n
-[[package]]\nname = "shop"\nversion = "1"\nsource = { virtual = "." }\ndependencies = [{ name = "six" }]\n
-[[package]]\nname = "six"\nversion = "1.16.0"\nsource = { registry = "https://pypi.org/simple" }
-wheels = [{ url = "${sixWheel}", hash = "sha256:${hash}" }]\n`;
-  const files = (hash: string) => ({ "main.py": "", "pyproject.toml": project, "uv.lock": lock(hash) });
-  const locked = (digest: string) => ({ project: { ...given, isLocked: true, extras: [], digest } });
-  const exact = await build(files(sixHash), locked("2"));
-  const seen = await run(exact.python, ["-c", "import six; print(six.__version__)"]);
-  assert.equal(seen.stdout, "1.16.0\n");
-  const said = await refusal(build(files("0".repeat(64)), locked("3")));
-  assert.match(said, /^The hash of six==1\.16\.0 is not the one that is written down/);
-});
-
-const sixWheel =
-  "https://files.pythonhosted.org/packages/d9/5a/e7c31adbe875f2abbb91bd84cf2dc52d792b5a01506781dbcf25c91daf11/six-1.16.0-py2.py3-none-any.whl";
-const sixHash = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254";
-
 test("a package that does not exist fails with its name and what to do", async (t) => {
   const reason = await packageIndexAnswers();
   if (reason !== false) return t.skip(reason);

@@ -103,22 +103,6 @@ test("an app's own Dockerfile decides, and its .dockerignore is honoured", { ski
     /plan platform The image is built from docker\/own\. Not used with a Dockerfile: dependencies\.apt\./,
   );
   assert.match(lines.join("\n"), /commands platform Step \d\/\d: RUN echo app > made\.txt/);
-  const lists = { ...plan, requirements: ["six==1.16.0", "idna"], aptPackages: ["ffmpeg"] };
-  const copying = "CMD cat requirements.txt pkglist.txt";
-  const noted: string[] = [];
-  const fromTable = await builds.build({ "docker/own": dockerfile(copying) }, { plan: lists, lines: noted });
-  assert.equal(runDocker(engine, "run", "--rm", fromTable.image), "six==1.16.0\nidna\nffmpeg");
-  assert.doesNotMatch(noted.join("\n"), /Not used with a Dockerfile/);
-  const both = { "docker/own": dockerfile(copying), "requirements.txt": "mine\n" };
-  const ofApp = await builds.build(both, { plan: lists });
-  assert.equal(runDocker(engine, "run", "--rm", ofApp.image), "mine\nffmpeg");
-  const encoded = {
-    ".dockerignore": Buffer.from("\ufeffsecret.txt\r\n", "utf16le"),
-    "secret.txt": "x",
-    "docker/own": Buffer.from(`# caf\xe9\n${dockerfile('CMD ["ls"]')}`, "latin1"),
-  };
-  const read = await builds.build(encoded, { plan });
-  assert.equal(runDocker(engine, "run", "--rm", read.image), "docker\nmade.txt");
   await refused(
     builds.build({ "docker/own": dockerfile("CMD []") }, { plan }),
     /own has neither CMD nor ENTRYPOINT, and the app has no entrypoint/,

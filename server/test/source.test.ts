@@ -1,64 +1,15 @@
 // Fetching repositories with the real git from a real git server: what is pinned, what is refused, what is said.
 import assert from "node:assert/strict";
-import { lstat, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import type { GitCredential } from "#apps/credentials.ts";
-import type { SourceRequest } from "#deploy/source.ts";
-import { GitSource } from "#deploy/sources/git.ts";
-import { Git } from "#deploy/sources/git-command.ts";
 import { BuildFailed } from "#drivers/builder.ts";
-import { systemClock } from "#lib/clock.ts";
-import { silentLog } from "#lib/log.ts";
-import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { Secret } from "#lib/secret.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
-
-type Setup = {
-  readonly urlTemplate: string;
-  readonly otherUrls?: readonly string[];
-  readonly credential?: GitCredential;
-  readonly bytesMax?: number;
-  readonly timeoutMs?: number;
-  readonly path?: string;
-};
-
-type Given = Partial<Omit<SourceRequest, "settings"> & SourceRequest["settings"]>;
-
-/** A Source with its own folder, and what its builds logged. */
-function openSource(t: TestContext, setup: Setup) {
-  const sourcesDir = temporaryFolder(t, "source");
-  const lines: string[] = [];
-  const hosts: string[] = [];
-  const source = new GitSource({
-    git: new Git({ toolEnvironment: { PATH: setup.path ?? process.env["PATH"] ?? "" } }),
-    hosts: { defaultUrl: setup.urlTemplate, otherUrls: setup.otherUrls ?? [] },
-    timeoutMs: setup.timeoutMs ?? 30_000,
-    bytesMax: setup.bytesMax ?? 50_000_000,
-    sourcesDir,
-    findCredential: (_projectId, host) => {
-      hosts.push(host);
-      return Promise.resolve(setup.credential ?? null);
-    },
-    clock: systemClock,
-    log: silentLog,
-  });
-  const fetch = ({ gitRepo = "acme/app", gitBranch = "main", gitPath = "", ...given }: Given = {}) =>
-    source.fetch({
-      projectId: newProjectId(),
-      buildId: newBuildId(),
-      settings: { gitRepo, gitBranch, gitPath },
-      isBranchGiven: true,
-      checkoutOf: null,
-      commit: null,
-      log: (_stage, _stream, text) => lines.push(text),
-      signal: new AbortController().signal,
-      ...given,
-    });
-  return { source, sourcesDir, lines, hosts, fetch };
-}
+import { openSource } from "#test/support/source.ts";
 
 async function refusal(fetching: Promise<unknown>): Promise<string> {
   const error = await fetching.then(
@@ -193,72 +144,6 @@ test("a redirect is not followed, and no credential goes to where it leads", asy
   const { fetch } = openSource(t, { ...server, credential });
   assert.match(await refusal(fetch()), /to another address, and redirects are not followed/);
   assert.deepEqual(other.requests, []);
-});
-
-test("links that lead out of the folder are left out with a warning, others stay", async (t) => {
-  const server = await startGitServer(t);
-  await server.createRepo("acme", "app", {
-    "main.py": "",
-    inside: { link: "main.py" },
-    passwd: { link: "/etc/passwd" },
-    "deep/up": { link: "../../../etc" },
-    "deep/root": { link: ".." },
-    chain: { link: "deep/root/../../x" },
-    nowhere: { link: "missing/file" },
-  });
-  const { fetch, lines } = openSource(t, server);
-  const { appDir } = await fetch();
-  assert.deepEqual((await readdir(appDir)).sort(), ["deep", "inside", "main.py", "nowhere"]);
-  assert.deepEqual(await readdir(join(appDir, "deep")), ["root"]);
-  for (const name of ["passwd", "deep/up", "chain"]) {
-    assert.ok(
-      lines.some((line) => line.includes(`the link ${name} points outside`)),
-      `${name} is named`,
-    );
-  }
-});
-
-test("a link to another folder of the repository is followed, in the repository alone", async (t) => {
-  const server = await startGitServer(t);
-  await server.createRepo("acme", "app", {
-    "apps/api/main.py": "",
-    "apps/api/common": { link: "../../libs/common" },
-    "apps/api/deep/one.py": { link: "../../../libs/common/one.py" },
-    "apps/api/passwd": { link: "../../../../../../../../etc/passwd" },
-    "apps/api/all": { link: "../.." },
-    "apps/api/self": { link: "." },
-    "apps/api/gone": { link: "../../libs/gone" },
-    "apps/api/hop": { link: "../../libs/common/out" },
-    "apps/api/through": { link: "../../libs/common/here/two.py" },
-    "libs/common/one.py": "one\n",
-    "libs/common/run.sh": "#!/bin/sh\n",
-    "libs/common/near": { link: "one.py" },
-    "libs/common/here": { link: "../other" },
-    "libs/common/back": { link: "../common" },
-    "libs/common/out": { link: "/etc/passwd" },
-    "libs/other/two.py": "two\n",
-    "libs/other/again": { link: "../common" },
-  });
-  const { fetch, lines } = openSource(t, server);
-  const { appDir } = await fetch({ gitPath: "apps/api" });
-  const read = (path: string): Promise<string> => readFile(join(appDir, path), "utf8");
-  assert.equal(await read("common/one.py"), "one\n");
-  assert.equal(await read("common/near"), "one\n");
-  assert.equal(await read("common/here/two.py"), "two\n");
-  assert.equal(await read("deep/one.py"), "one\n");
-  assert.equal(((await stat(join(appDir, "common/run.sh"))).mode & 0o111) !== 0, true);
-  assert.ok((await lstat(join(appDir, "common"))).isDirectory());
-  assert.deepEqual((await readdir(appDir)).sort(), ["common", "deep", "main.py", "self"]);
-  assert.ok(lines.some((line) => line.includes("The link common leads to libs/common of the repository")));
-  for (const name of ["passwd", "all", "gone", "hop", "through", "common/out"]) {
-    assert.ok(
-      lines.some((line) => line.includes(`the link ${name} points outside`)),
-      `${name} is named: ${lines.join("\n")}`,
-    );
-  }
-  // Nothing of it depends on what an earlier build has left.
-  const { appDir: again } = await fetch({ gitPath: "apps/api" });
-  assert.equal(await readFile(join(again, "common/here/two.py"), "utf8"), "two\n");
 });
 
 test("hooks and submodules of a hostile repository do nothing; LFS files stay pointers; each is said", async (t) => {

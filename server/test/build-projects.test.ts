@@ -1,0 +1,82 @@
+// Packages of pyproject.toml and uv.lock, installed by the process driver with the real uv.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { promisify } from "node:util";
+import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
+import { processArtifact } from "#drivers/process/artifact.ts";
+import { ProcessBuilder } from "#drivers/process/builder.ts";
+import { PythonFinder } from "#drivers/process/python-find.ts";
+import { systemClock } from "#lib/clock.ts";
+import { appIdOf, newProjectId } from "#lib/ids.ts";
+import { buildPlan } from "#test/support/build-plan.ts";
+import { toolEnvironment } from "#test/support/build-queue.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
+import { givePip, pipVersion } from "#test/support/give-pip.ts";
+import { packageIndexAnswers } from "#test/support/package-index.ts";
+
+const run = promisify(execFile);
+
+async function openBuilder(t: TestContext) {
+  const folder = temporaryFolder(t, "build");
+  const buildsDir = join(folder, "builds");
+  givePip(buildsDir);
+  const builder = new ProcessBuilder({
+    ...{ buildsDir, toolEnvironment, runtimeDir: null, hidden: [folder], clock: systemClock },
+    pythons: new PythonFinder({ environment: toolEnvironment }),
+    commandTimeoutMs: 600_000,
+    sandbox: { kind: "none", reason: "the test looks at packages" },
+  });
+  const appId = appIdOf(newProjectId(), "app");
+  const build = async (files: Readonly<Record<string, string>>, plan: Partial<BuildPlan>) => {
+    const sourceDir = join(folder, "source");
+    await rm(sourceDir, { recursive: true, force: true });
+    await mkdir(sourceDir, { recursive: true });
+    for (const [path, content] of Object.entries(files)) await writeFile(join(sourceDir, path), content);
+    const { signal } = new AbortController();
+    const context = { sourceDir, log: () => undefined, signal, registryAuth: () => Promise.resolve(null) };
+    return processArtifact(await builder.build(buildPlan({ appId, pythonVersion: pipVersion, ...plan }), context));
+  };
+  return { build };
+}
+
+async function refusal(building: Promise<unknown>): Promise<string> {
+  const error = await building.then(
+    () => assert.fail("it was built"),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof BuildFailed, String(error));
+  return error.message;
+}
+
+test("uv installs what pyproject.toml names, and with uv.lock exactly that, with its hashes", async (t) => {
+  const reason = await packageIndexAnswers();
+  if (reason !== false) return t.skip(reason);
+  const { build } = await openBuilder(t);
+  const project = `[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["six<1.17"]
+[project.optional-dependencies]\nold = ["toml==0.10.2"]\n[dependency-groups]\ndev = ["no-such-package-of-ours"]\n`;
+  const given = { isLocked: false, groups: [], extras: ["old"], needsCode: false, digest: "1" };
+  const plain = await build(
+    { "main.py": "", "pyproject.toml": project },
+    { project: given, requirements: ["idna==3.10"] },
+  );
+  const { stdout } = await run(plain.python, ["-c", "import six, toml, idna; print(six.__version__ < '1.17')"]);
+  assert.equal(stdout, "True\n");
+  const lock = (hash: string): string => `version = 1\nrequires-python = ">=3.8"\n
+[[package]]\nname = "shop"\nversion = "1"\nsource = { virtual = "." }\ndependencies = [{ name = "six" }]\n
+[[package]]\nname = "six"\nversion = "1.16.0"\nsource = { registry = "https://pypi.org/simple" }
+wheels = [{ url = "${sixWheel}", hash = "sha256:${hash}" }]\n`;
+  const files = (hash: string) => ({ "main.py": "", "pyproject.toml": project, "uv.lock": lock(hash) });
+  const locked = (digest: string) => ({ project: { ...given, isLocked: true, extras: [], digest } });
+  const exact = await build(files(sixHash), locked("2"));
+  const seen = await run(exact.python, ["-c", "import six; print(six.__version__)"]);
+  assert.equal(seen.stdout, "1.16.0\n");
+  const said = await refusal(build(files("0".repeat(64)), locked("3")));
+  assert.match(said, /^The hash of six==1\.16\.0 is not the one that is written down/);
+});
+
+const sixWheel =
+  "https://files.pythonhosted.org/packages/d9/5a/e7c31adbe875f2abbb91bd84cf2dc52d792b5a01506781dbcf25c91daf11/six-1.16.0-py2.py3-none-any.whl";
+const sixHash = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254";
