@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cookieAttempts } from "./hostile-browser-cookies.ts";
+import { signInAttempts } from "./hostile-browser-sign-in.ts";
 import { html, isLoaded, pagePath, setting, startHostileStage, tried, type Attempt } from "./hostile-browser-stage.ts";
 import { drawCases } from "./support/drawn-cases.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
@@ -338,9 +339,9 @@ test(
   { skip: withoutBrowser },
   async (t) => {
     const stage = await startHostileStage(t);
-    const attempts = { ...cookieAttempts, ...requests, ...windows, ...wholeSite };
+    const attempts = { ...cookieAttempts, ...signInAttempts, ...requests, ...windows, ...wholeSite };
     assert.ok(Object.keys(attempts).length >= 20);
-    const groups = [cookieAttempts, requests, windows, wholeSite];
+    const groups = [cookieAttempts, signInAttempts, requests, windows, wholeSite];
     const kindOf = ([name]: [string, unknown]): string =>
       String(groups.findIndex((group) => Object.hasOwn(group, name)));
     for (const [name, attempt] of drawCases(Object.entries(attempts), { what: "attempts", max: 9, kindOf })) {

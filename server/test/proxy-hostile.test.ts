@@ -66,7 +66,8 @@ test(
     const names = [...(await bed.call("/run")).headers.keys()].filter(
       (name) => !/^(?:connection|keep-alive)$/.test(name),
     );
-    assert.deepEqual(names.sort(), ["content-length", "date", "x-mine", "x-request-id"].sort());
+    const own = ["content-length", "content-security-policy", "date", "vary", "x-mine", "x-request-id"];
+    assert.deepEqual(names.sort(), own);
   }),
 );
 

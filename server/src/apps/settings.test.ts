@@ -87,9 +87,14 @@ describe("where a setting comes from", () => {
       load_balancing_algorithm = "min-connections"
       compute_tier = "protected"
       roll_out_duration_seconds = 60
+      [cerebrium.cors]
+      origins = ["https://a.example"]
+      headers = ["X-Api-Version"]
+      credentials = true
       [cerebrium.runtime]
       container_runtime = "v2"
       [cerebrium.runtime.custom]
+      keep_path_prefix = true
       port = 9000
       entrypoint = ["serve", "--fast"]
       healthcheck_endpoint = "/health"
