@@ -18,7 +18,7 @@ const groups: readonly Group[] = [
     names: words(
       "guide-async guide-audit-log guide-backup guide-billing guide-changing guide-command-line",
       "guide-compute guide-deploying guide-first-app guide-people guide-releases guide-roll-outs",
-      "guide-scaling guide-storage guide-tls-proxy",
+      "guide-scaling guide-storage guide-tls-proxy guide-web-apps",
     ),
   },
   {

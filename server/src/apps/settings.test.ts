@@ -56,6 +56,7 @@ describe("where a setting comes from", () => {
 
   test("each field with a TOML place is read from there", () => {
     const toml = `
+      cerebrium.cors = { origins = ["https://a.example"], headers = ["X-A"], credentials = true }
       [cerebrium.deployment]
       name = "from-toml"
       python_version = "3.12"
@@ -87,10 +88,6 @@ describe("where a setting comes from", () => {
       load_balancing_algorithm = "min-connections"
       compute_tier = "protected"
       roll_out_duration_seconds = 60
-      [cerebrium.cors]
-      origins = ["https://a.example"]
-      headers = ["X-Api-Version"]
-      credentials = true
       [cerebrium.runtime]
       container_runtime = "v2"
       [cerebrium.runtime.custom]

@@ -39,7 +39,16 @@ const commandsByPath = new Map<string, CommandKind>([
 ]);
 /** These select files for uploads; an app with a linked repository gets all files of its folder. */
 const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
-const tables = ["deployment", "hardware", "scaling", "cors", "dependencies", "runtime", "runtime.custom", "runtime.cortex"];
+const tables = [
+  "deployment",
+  "hardware",
+  "scaling",
+  "cors",
+  "dependencies",
+  "runtime",
+  "runtime.custom",
+  "runtime.cortex",
+];
 const knownPaths = [
   ...tables,
   ...fieldsByPath.keys(),

@@ -1,0 +1,233 @@
+// The recipes of the guide "Web apps": their files and start commands as they stand there, with packages as they come from the Python
+// package index, behind the proxy with the settings of the recipe, used with a browser on the host name of each app. All share
+// one environment, since six builds would take most of an hour on a busy machine; how apps are built is tested elsewhere.
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test, type TestContext } from "node:test";
+import { promisify } from "node:util";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import { resolveSettings } from "#apps/settings.ts";
+import { findBrowser, startBrowser, type Page } from "./support/browser.ts";
+import { temporaryFolder } from "./support/folder.ts";
+import { freePorts } from "./support/guide.ts";
+import { packageIndexAnswers } from "./support/package-index.ts";
+import { withoutBrowser } from "./support/page-stage.ts";
+import { helloPath, openProxyBed, projectId } from "./support/proxy-bed.ts";
+import { until } from "./support/until.ts";
+
+const run = promisify(execFile);
+/** About a hundred packages. */
+const installMs = 1_800_000;
+const startMs = 240_000;
+const guide = join(import.meta.dirname, "../../docs/guides/web-apps.md");
+
+/** The files of each recipe, by the name of its app. */
+function recipes(): Map<string, Record<string, string>> {
+  const [, text = ""] = readFileSync(guide, "utf8").split("\n## Recipes\n");
+  const all = new Map<string, Record<string, string>>();
+  for (const section of (text.split("\n## ")[0] ?? "").split("\n### ").slice(1)) {
+    const form = /\n`([\w.-]+)`:\n\n```\w+\n([\s\S]*?)```/g;
+    const files = Object.fromEntries([...section.matchAll(form)].map(([, name = "", content = ""]) => [name, content]));
+    const toml = files["slipway.toml"] ?? "";
+    const name = /^name = "([a-z-]+)"$/m.exec(toml)?.[1] ?? "";
+    all.set(name, files);
+  }
+  return all;
+}
+
+/** What a person does with each app, once its page is open; `secrets`: those that the guide says to set. */
+type Use = { readonly secrets?: Record<string, string>; readonly use: (page: Page, url: string) => Promise<void> };
+
+/** Types into what has the focus, as a person does. */
+async function typeInto(page: Page, selector: string, text: string): Promise<void> {
+  await until(`there is ${selector}`, () =>
+    page.evaluate(`(() => {
+      const field = document.querySelector(${JSON.stringify(selector)});
+      field?.focus();
+      return field !== null && document.activeElement === field;
+    })()`),
+  );
+  await page.send("Input.insertText", { text });
+}
+
+const uses: Readonly<Record<string, Use>> = {
+  "gradio-demo": {
+    async use(page) {
+      await page.shows("Submit");
+      await typeInto(page, "textarea", "Ada");
+      await page.click("Submit");
+      await until("the app has answered", () =>
+        page.evaluate(`[...document.querySelectorAll("textarea")].some((field) => field.value === "Hello Ada!")`),
+      );
+    },
+  },
+  "streamlit-demo": {
+    async use(page) {
+      await page.shows("Name");
+      await typeInto(page, "input", "Ada");
+      await page.press("Enter");
+      await page.shows("Hello Ada!");
+    },
+  },
+  "jupyter-demo": {
+    secrets: { JUPYTER_TOKEN: "a-token-for-tests" },
+    async use(page, url) {
+      await page.shows("Password or token");
+      await page.goTo(`${url}?token=a-token-for-tests`);
+      // Some megabytes of modules.
+      await until("the menu is there", async () => (await page.text()).includes("Kernel"), { deadlineMs: startMs });
+      const kernel = await page.evaluate(`(async () => {
+        const root = location.pathname.replace(/\\/lab.*/, "");
+        const xsrf = document.cookie.match(/_xsrf=([^;]*)/)[1];
+        const headers = { "content-type": "application/json", "x-xsrftoken": xsrf };
+        const made = await fetch(root + "/api/kernels", { method: "POST", headers, body: "{}" }).then((one) => one.json());
+        const at = location.origin.replace("http", "ws") + root + "/api/kernels/" + made.id + "/channels";
+        return new Promise((resolve) => {
+          const socket = new WebSocket(at);
+          socket.onopen = () => resolve("open");
+          socket.onerror = () => resolve("refused");
+        });
+      })()`);
+      assert.equal(kernel, "open", "a notebook talks to its kernel");
+    },
+  },
+  "django-demo": {
+    secrets: {
+      SECRET_KEY: "a key for tests that is long enough for Django",
+      DJANGO_SUPERUSER_USERNAME: "ada",
+      DJANGO_SUPERUSER_EMAIL: "ada@example.test",
+      DJANGO_SUPERUSER_PASSWORD: "a password for tests",
+    },
+    async use(page, url) {
+      await page.goTo(`${url}admin/`);
+      await page.shows("Username");
+      await typeInto(page, "#id_username", "ada");
+      await typeInto(page, "#id_password", "a password for tests");
+      await page.press("Enter");
+      await page.shows("Site administration");
+    },
+  },
+  "flask-demo": {
+    async use(page) {
+      await page.click("About");
+      await page.shows("Served by Flask");
+    },
+  },
+  "litellm-demo": {
+    secrets: { LITELLM_MASTER_KEY: "sk-for-tests" },
+    async use(page, url) {
+      // Its first page loads its parts from elsewhere.
+      await page.goTo(`${url}health/liveliness`);
+      await page.shows("alive");
+      const ask = (key: string): Promise<unknown> =>
+        page.evaluate(`fetch("/chat/completions", {
+          method: "POST",
+          headers: { authorization: "Bearer ${key}", "content-type": "application/json" },
+          body: JSON.stringify({ model: "greeter", messages: [{ role: "user", content: "Hi" }] }),
+        }).then((answer) => answer.text())`);
+      assert.match(String(await ask("sk-for-tests")), /Hello from LiteLLM/);
+      assert.doesNotMatch(String(await ask("sk-wrong")), /Hello from LiteLLM/);
+    },
+  },
+};
+
+/** The environment with the packages of all recipes; returns its programs. */
+async function install(t: TestContext, all: readonly AppSettings[]): Promise<string> {
+  const folder = temporaryFolder(t, "recipes");
+  const packages = new Set(all.flatMap(({ dependencies }) => Object.keys(dependencies.pip)));
+  await run("python3", ["-m", "venv", folder], { timeout: installMs });
+  await run(join(folder, "bin/pip"), ["install", "--quiet", ...packages], { timeout: installMs });
+  return join(folder, "bin");
+}
+
+/** The recipe with the port and the storage of this test; no namespace separates it from others here. */
+function placed(files: Record<string, string>, { port, storage }: { port: string; storage: string }): Recipe {
+  const here = (text: string): string => text.replaceAll("8000", port).replaceAll("/persistent-storage", storage);
+  const own = Object.fromEntries(Object.entries(files).map(([name, text]) => [name, here(text)]));
+  const { settings } = resolveSettings({
+    body: { gitRepo: "acme/shop" },
+    configToml: null,
+    repositoryToml: { name: "slipway.toml", text: own["slipway.toml"] ?? "" },
+    providers: [],
+  });
+  return { files: own, settings };
+}
+
+type Recipe = { readonly files: Record<string, string>; readonly settings: AppSettings };
+
+/** Starts the recipe's server; returns when it listens. */
+async function serve(
+  t: TestContext,
+  { files, settings }: Recipe,
+  given: { readonly bin: string; readonly secrets: Record<string, string> },
+): Promise<void> {
+  const folder = temporaryFolder(t, "recipe");
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  const [program = "", ...rest] = settings.entrypoint;
+  const child = spawn(program, rest, {
+    cwd: folder,
+    detached: true,
+    stdio: "ignore",
+    env: {
+      ...{ PATH: `${given.bin}:${process.env["PATH"]}`, HOME: folder, LANG: "C.UTF-8" },
+      ...{ PROJECT_ID: projectId, APP_NAME: "hello", ...given.secrets },
+    },
+  });
+  t.after(async () => {
+    if (child.exitCode !== null || child.pid === undefined) return;
+    const ended = once(child, "exit");
+    process.kill(-child.pid, "SIGKILL");
+    await ended;
+  });
+  await once(child, "spawn");
+  await until("the server answers", () => answers(settings.port), { deadlineMs: startMs });
+}
+
+async function answers(port: number): Promise<boolean> {
+  return fetch(`http://127.0.0.1:${port}/`, { redirect: "manual" }).then(
+    () => true,
+    () => false,
+  );
+}
+
+const skip = withoutBrowser || (await packageIndexAnswers());
+
+test("the recipes of the guide are used in a browser", { skip }, async (t) => {
+  const found = findBrowser();
+  assert.ok("program" in found);
+  const all = recipes();
+  assert.deepEqual([...all.keys()].toSorted(), Object.keys(uses).toSorted());
+  const ports = await freePorts(all.size);
+  const storage = temporaryFolder(t, "storage");
+  const ready = [...all].map(([name, files], index) => ({
+    name,
+    recipe: placed(files, { port: ports[index] ?? "", storage }),
+  }));
+  const bin = await install(
+    t,
+    ready.map(({ recipe }) => recipe.settings),
+  );
+  const browser = await startBrowser(t, found.program);
+  for (const { name, recipe } of ready) {
+    await t.test(name, async (part) => {
+      const { secrets = {}, use } = uses[name] ?? assert.fail(name);
+      const { settings } = recipe;
+      assert.equal(settings.disableAuth, true);
+      await serve(part, recipe, { bin, secrets });
+      const bed = await openProxyBed(part, { route: { disableAuth: true }, settings });
+      bed.setReplicas(settings.port);
+      const page = await browser.open();
+      const url = `http://hello-${projectId}.localhost:${bed.port}/`;
+      await page.goTo(url);
+      await use(page, url);
+      if (name !== "gradio-demo") return;
+      const inSandbox = await browser.open();
+      await inSandbox.goTo(`http://127.0.0.1:${bed.port}${helloPath}/`);
+      await inSandbox.shows("Submit");
+      assert.equal(await inSandbox.evaluate("self.origin"), "null");
+    });
+  }
+});
