@@ -45,4 +45,6 @@ export type SharedDisk = {
   storeRefusal(): string | null;
   /** What the storage of a project may hold, instead of what all may. */
   limitStorage(projectId: ProjectId, bytes: number): void;
+  /** Ends all replicas of a project, with a reason for its owner. */
+  endReplicas(projectId: ProjectId, reason: string): void;
 };

@@ -27,6 +27,8 @@ export interface HeldReplica {
 export type ReplicaDriverOptions = Pick<DriverParts, "log" | "instanceId"> & {
   /** One folder per project, shared by its apps. */
   readonly storageDir: string;
+  /** As in `Sandbox`. */
+  readonly isUserOwned?: boolean;
   /** Ends replicas that fill the disk; without it nothing does. */
   readonly disk?: DiskWatch;
   readonly placement: Placement;

@@ -4,13 +4,12 @@
 import { constants, type Stats } from "node:fs";
 import { lstat, mkdir, open, opendir, readdir, rename, rm, unlink, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
-import { randomUUID } from "node:crypto";
 import { assert } from "#lib/assert.ts";
 import { errorCode } from "#lib/error-code.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { measure } from "./disk/disk-usage.ts";
-import { runToEnd } from "./run-to-end.ts";
+import { RemovedFolders, storageFolders, type RemovalState } from "./removed-folders.ts";
 import { makeOwnedFolder } from "./storage.ts";
 
 export type StorageFilesOptions = {
@@ -44,12 +43,12 @@ const statsAtOnce = 32;
 export class StorageFiles {
   readonly #options: StorageFilesOptions;
   readonly #incomingDir: string;
-  readonly #removedDir: string;
+  readonly #removed: RemovedFolders;
 
   constructor(options: StorageFilesOptions) {
     this.#options = options;
     this.#incomingDir = join(options.storageDir, ".incoming");
-    this.#removedDir = join(options.storageDir, ".removed");
+    this.#removed = new RemovedFolders(options);
   }
 
   /** The first `max` entries of a folder whose names come after `after`, by name. Names that are not UTF-8 are left out. */
@@ -156,27 +155,37 @@ export class StorageFiles {
     });
   }
 
-  /** Removes a folder with all that is in it, in one step for its apps; `collect` frees the space. */
+  /**
+   * Removes a folder with all that is in it, in one step for its apps. `collect` frees the space, which is the project's until
+   * then.
+   */
   async removeFolder(path: StoragePath): Promise<void> {
     const { folder: above, name } = lastOf(path);
-    await mkdir(this.#removedDir, { recursive: true, mode: 0o700 });
+    const removed = await this.#removed.place(path.projectId);
     await within(this.#root(path.projectId), above, async (folder) => {
       try {
         const at = inFolder(folder, name);
         if (!(await lstat(at)).isDirectory()) throw noFolder(path);
-        await rename(at, join(this.#removedDir, randomUUID()));
+        await rename(at, removed);
       } catch (error) {
         throw refusalOf(error, path);
       }
     });
   }
 
-  /** Bytes on disk; null when they cannot be counted in time. Takes up to 20 s. */
+  /**
+   * Bytes on disk, with those of removed folders that are still there; null when they cannot be counted in time. Takes up to
+   * 20 s for each folder.
+   */
   async usedBytes(projectId: ProjectId, signal: AbortSignal): Promise<number | null> {
-    const folder = this.#root(projectId);
-    const { isUserOwned } = this.#options;
-    const usage = (await measure([folder], { isUserOwned, signal })).get(folder);
-    return usage === undefined ? 0 : (usage?.bytes ?? null);
+    const folders = storageFolders(this.#options.storageDir, projectId);
+    const found = await measure(folders, { isUserOwned: this.#options.isUserOwned, signal });
+    let bytes = 0;
+    for (const usage of found.values()) {
+      if (usage === null) return null;
+      bytes += usage.bytes;
+    }
+    return bytes;
   }
 
   /** The projects that have a storage, in any order. */
@@ -185,19 +194,19 @@ export class StorageFiles {
     return names.filter((name) => !name.startsWith(".")) as ProjectId[];
   }
 
-  /** Deletes what was removed, and the files in the making that `readKept` does not name. */
-  async collect(readKept: (ids: readonly string[]) => Promise<readonly string[]>, signal: AbortSignal): Promise<void> {
+  /**
+   * Deletes what was removed, as far as that goes in some seconds, and the files in the making that `readKept` does not name.
+   * Returns what is left of removed folders.
+   */
+  async collect(
+    readKept: (ids: readonly string[]) => Promise<readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<RemovalState> {
     // Before the rows: what begins in between has a row.
     const ids = await readdir(this.#incomingDir).catch(() => []);
     const kept = new Set(ids.length === 0 ? [] : await readKept(ids));
     for (const id of ids) if (!kept.has(id)) await rm(join(this.#incomingDir, id), { force: true });
-    const failures: unknown[] = [];
-    for (const name of await readdir(this.#removedDir).catch(() => [])) {
-      // Paths in there may be longer than the system allows, which rm does not mind.
-      const removing = runToEnd("rm", ["-rf", "--one-file-system", "--", join(this.#removedDir, name)], signal);
-      await removing.catch((error: unknown) => failures.push(error));
-    }
-    if (failures.length > 0) throw failures[0];
+    return await this.#removed.collect(signal);
   }
 
   #root(projectId: ProjectId): string {

@@ -4,7 +4,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "#lib/log.ts";
 import type { Driver, ReplicaSpec } from "./driver.ts";
-import { runToEnd } from "./run-to-end.ts";
+import { removeTree } from "./remove-folder.ts";
 
 /** The host folder of a replica's storage. */
 export function storageDirOf({ storage }: Pick<ReplicaSpec, "storage">, storageDir: string): string {
@@ -20,14 +20,17 @@ export function makeOwnedFolder(dir: string, user: number | null): void {
 
 /** See `Driver.collectStorage`. */
 export async function collectStorage(
-  { storageDir, log }: { readonly storageDir: string; readonly log: Log },
+  {
+    storageDir,
+    isUserOwned = false,
+    log,
+  }: { readonly storageDir: string; readonly isUserOwned?: boolean; readonly log: Log },
   ...[readGone, signal]: Parameters<Driver["collectStorage"]>
 ): Promise<void> {
   const names = await readdir(storageDir).catch(() => []);
   const gone = names.length === 0 ? [] : await readGone(names);
   for (const name of gone) {
-    // Paths in there may be longer than the system allows, which rm does not mind.
-    await runToEnd("rm", ["-rf", "--one-file-system", "--", join(storageDir, name)], signal).catch((error: unknown) => {
+    await removeTree(join(storageDir, name), { signal, isUserOwned }).catch((error: unknown) => {
       if (signal.aborted) return;
       log.warn({ err: error, storage: name }, "the storage of a deleted project could not be removed");
     });

@@ -15,9 +15,13 @@ export type VolumeSettings = {
 };
 
 type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & Pick<OpenedDriver, "disk" | "files">;
+type Removing = Pick<Parts, "disk" | "files" | "db" | "log"> & { readonly space: VolumeSpace };
 
-/** A removed folder is deleted at once; the rest may stay a little longer. */
+/** A removed folder is deleted at once, and tried again soon while it is there; the rest may stay a little longer. */
 const intervalMs = 600_000;
+const retryMs = 2_000;
+const keepsWriting =
+  "The app kept writing in a folder that was removed from /persistent-storage: what it writes there is lost, and takes space until it stops. Let it open files by their paths below /persistent-storage, not from a working directory or an open folder that may be removed.";
 /** Counting files is slow: storage is counted once in so many turns of metering. */
 const meteringTurns = 10;
 
@@ -29,16 +33,33 @@ export async function openVolumes(
   const space = new VolumeSpace({ db, clock, files, disk, bytesMax: storageBytes });
   await space.open();
   lifecycle.onClose("sizes of volumes", () => space.close());
+  let cancelRetry = (): void => undefined;
   const turn = async (signal: AbortSignal): Promise<void> => {
+    cancelRetry();
     if (clock.isSettled()) await removeOld(store.oldVolumeRows(db), signal);
-    await files.collect((ids) => store.readKept(db, ids), signal);
+    const isDone = await removeFolders({ db, files, disk, space, log }, signal);
+    if (!isDone && !signal.aborted) cancelRetry = clock.after(retryMs, () => loop.nudge());
   };
   const loop = new Loop({ name: "volumes", turn, intervalMs, clock, log });
   const uses = volumeUses({ db, clock, log, files, space, intervalMs: meteringSeconds * meteringTurns * 1000 });
   for (const each of [loop, uses]) each.start();
-  lifecycle.onClose("volumes", async () => void (await Promise.all([loop.stop(), uses.stop()])));
+  lifecycle.onClose("volumes", async () => {
+    await Promise.all([loop.stop(), uses.stop()]);
+    cancelRetry();
+  });
   return {
     volumes: new Volumes({ db, files, space, onRemoved: () => loop.nudge() }),
     volumeUploads: new VolumeUploads({ db, clock, files, space, disk }),
   };
+}
+
+/** False while something is left. Apps that keep a removed folder from going are ended. */
+async function removeFolders({ db, files, disk, space, log }: Removing, signal: AbortSignal): Promise<boolean> {
+  const { left, gone, written } = await files.collect((ids) => store.readKept(db, ids), signal);
+  for (const projectId of gone) space.noteRemoved(projectId);
+  for (const projectId of written) {
+    log.warn({ projectId }, "replicas ended: they kept writing in a folder that was removed from the storage");
+    disk.endReplicas(projectId, keepsWriting);
+  }
+  return left === 0;
 }

@@ -99,7 +99,7 @@ export class VolumeSpace {
     if (used === null)
       throw new Fault("not_usable", "The volume holds so many files that they cannot be counted: remove some first.");
     if (used + bytes <= sizeGb * gbBytes) return;
-    const text = `The volume holds ${sizeText(used)} of ${sizeGb} GB, and this takes ${sizeText(bytes)}: remove files, or resize the volume.`;
+    const text = `The volume holds ${sizeText(used)} of ${sizeGb} GB, and this takes ${sizeText(bytes)}: remove files, or resize the volume. What was removed counts until its space is free, which takes some seconds.`;
     throw new Fault("too_large", text);
   }
 

@@ -7,6 +7,7 @@ import { Loop } from "#lib/loop.ts";
 import { changeRows, type Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { VolumeSpace } from "./volume-space.ts";
+import { readOpenUploads } from "./volume-store.ts";
 
 export type VolumeUsesParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly files: Pick<StorageFiles, "projects">;
@@ -28,10 +29,17 @@ async function countAll({ db, files, space, log, intervalMs }: VolumeUsesParts, 
   const noted = await db.selectFrom("volume_uses").select("project_id").where("ended_at", "is", null).execute();
   for (const projectId of new Set([...(await files.projects()), ...noted.map((row) => row.project_id)])) {
     const bytes = await space.usedBytes(projectId);
+    // They take space too, for as long as a day.
+    const uploads = await readOpenUploads(db, projectId);
     if (signal.aborted) return;
     if (bytes === null)
       log.warn({ projectId }, "the files of a volume cannot be counted in time, so they are not billed");
-    else await noteUse(db, { projectId, sizeMb: Math.round(bytes / megabyte), gapMs: gapIntervals * intervalMs });
+    else
+      await noteUse(db, {
+        projectId,
+        sizeMb: Math.round((bytes + uploads.bytes) / megabyte),
+        gapMs: gapIntervals * intervalMs,
+      });
   }
 }
 

@@ -97,7 +97,10 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const { db, clock } = fixture;
   const uploadsDir = temporaryFolder(t, "uploads");
   const room = { bytes: 1e9, reserveBytes: 0 };
-  const disk = { room, buildRefusal: () => null, storeRefusal: () => null, limitStorage: () => undefined };
+  const disk = {
+    ...{ room, buildRefusal: () => null, storeRefusal: () => null },
+    ...{ limitStorage: () => undefined, endReplicas: () => undefined },
+  };
   const uploads = new Uploads({ db, clock, uploadsDir, bytesMax: 1_000_000, disk });
   const storageDir = temporaryFolder(t, "storage");
   const files = new StorageFiles({ storageDir, userOf: () => null, isUserOwned: false });

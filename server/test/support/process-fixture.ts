@@ -9,7 +9,7 @@ import type { Address, Artifact, Driver, ReplicaSpec } from "#drivers/driver.ts"
 import { noCgroups, type Cgroups } from "#drivers/process/cgroup-detect.ts";
 import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { ProcessDriver } from "#drivers/process/driver.ts";
-import { removeFolder } from "#drivers/process/replica-files.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";

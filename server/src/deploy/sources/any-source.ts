@@ -1,8 +1,8 @@
 // The source of every build: the files of an upload where the build has one, else those of the app's repository.
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { FetchedSource, Source, SourceRequest } from "#deploy/source.ts";
 import { collectUploads } from "#deploy/uploads.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import { unpack } from "./upload.ts";
 
 export type AnySourceOptions = {
@@ -33,7 +33,7 @@ export class AnySource implements Source {
     try {
       return await unpack({ zipPath: join(uploadsDir, request.uploadId), folder, bytesMax }, request);
     } catch (error) {
-      await rm(folder, { recursive: true, force: true });
+      await removeFolder(folder);
       throw error;
     }
   }

@@ -3,6 +3,7 @@
 import { mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { folderBytes } from "#deploy/folder-size.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import type { AppId } from "#lib/ids.ts";
 
 /** Next to the builds' folders. */
@@ -29,7 +30,7 @@ export async function keepCheckout(given: {
   if ((await folderBytes(gitDir, keptMax)) > keptMax) return;
   const kept = join(sourcesDir, checkoutsName, appId);
   await mkdir(join(sourcesDir, checkoutsName), { recursive: true, mode: 0o700 });
-  await rm(kept, { recursive: true, force: true });
+  await removeFolder(kept);
   await rename(gitDir, kept);
 }
 
@@ -50,5 +51,5 @@ export async function collectCheckouts(
     .filter(({ name }) => apps.has(name))
     .toSorted((one, other) => other.at - one.at);
   const kept = new Set(newest.slice(0, checkoutsMax).map(({ name }) => name));
-  for (const name of names) if (!kept.has(name)) await rm(join(folder, name), { recursive: true, force: true });
+  for (const name of names) if (!kept.has(name)) await removeFolder(join(folder, name));
 }

@@ -1,9 +1,10 @@
 // Fetches the app's folder of a repository at one pinned commit into a separate folder: bounded in time and size,
 // without `.git`, and without links that lead out of it. Called by `deploy/build.ts`, stage `source`.
 import { buildAgain, changeAndBuild } from "@slipway/contract/advice.ts";
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import type { Checked } from "#deploy/checked.ts";
 import { commitText, type FetchedSource, type Source, type SourceRequest } from "#deploy/source.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -73,7 +74,7 @@ export class GitSource implements Source {
       await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
       const { checkoutOf: appId } = request;
       if (appId !== null) await keepCheckout({ ...this.#options, gitDir: fetch.gitDir, appId });
-      await rm(fetch.gitDir, { recursive: true, force: true });
+      await removeFolder(fetch.gitDir);
       const defaultBranch = fetch === prepared ? null : fetch.branch;
       const branch = request.commit === null ? fetch.branch : null;
       return { commit, content: commit, ...said, branch, defaultBranch, appDir: fetch.appDir };
@@ -84,14 +85,14 @@ export class GitSource implements Source {
   }
 
   async remove(buildId: BuildId): Promise<void> {
-    await rm(join(this.#options.sourcesDir, buildId), { recursive: true, force: true });
+    await removeFolder(join(this.#options.sourcesDir, buildId));
   }
 
   async collect(...[readBuilding, readApps]: Parameters<Source["collect"]>): Promise<void> {
     const names = await readdir(this.#options.sourcesDir).catch(() => []);
     const kept = new Set<string>([knownHostsName, checkoutsName, asksName, ...(await readBuilding())]);
     for (const name of names) {
-      if (!kept.has(name)) await rm(join(this.#options.sourcesDir, name), { recursive: true, force: true });
+      if (!kept.has(name)) await removeFolder(join(this.#options.sourcesDir, name));
     }
     await collectCheckouts(this.#options.sourcesDir, readApps);
   }

@@ -2,13 +2,14 @@
 // `deploy/build.ts`, stage `source`.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { openPromise, type Entry, type ZipFile } from "yauzl";
 import type { FetchedSource, SourceRequest } from "#deploy/source.ts";
 import { BuildFailed } from "#drivers/builder.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import { isDiskFull, sizeText } from "#lib/disk-full.ts";
 
 /** Of one upload. */
@@ -27,7 +28,7 @@ export async function unpack(
   { zipPath, folder, ...max }: Limits & { readonly zipPath: string; readonly folder: string },
   { log, signal }: Pick<SourceRequest, "log" | "signal">,
 ): Promise<FetchedSource> {
-  await rm(folder, { recursive: true, force: true });
+  await removeFolder(folder);
   const appDir = join(folder, "app");
   await mkdir(folder, { recursive: true, mode: 0o700 });
   // Copies keep its mode, and commands of the build run as another user.

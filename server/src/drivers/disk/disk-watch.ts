@@ -1,8 +1,6 @@
 // Watches the disk of the data folder. Checks free space continuously; measures what replicas, builds and projects use
 // periodically, and at once when free space drops quickly. Ends writers that are over a limit or fill the disk,
 // maintains the reserve, and says which new work may start.
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
 import type { ProjectId } from "#lib/ids.ts";
 import { Loop } from "#lib/loop.ts";
 import { sizeText } from "#lib/disk-full.ts";
@@ -10,6 +8,7 @@ import * as rules from "./disk-decide.ts";
 import { defaultReserveBytes, type DiskReserve } from "./disk-reserve.ts";
 import { deletedBytes, diskSpace, measure, type DiskSpace, type DiskUsage } from "./disk-usage.ts";
 import type { DriverParts } from "#drivers/opened-driver.ts";
+import { storageFolders } from "#drivers/removed-folders.ts";
 
 /** A replica or build that writes to the disk. */
 export type DiskWriter = {
@@ -147,6 +146,13 @@ export class DiskWatch {
     this.#loop.nudge();
   }
 
+  /** Ends all replicas of a project. */
+  endReplicas(projectId: ProjectId, reason: string): void {
+    for (const writer of [...this.#writers.values()]) {
+      if (writer.kind === "replica" && writer.projectId === projectId) writer.end(reason);
+    }
+  }
+
   #shortText(what: string): string {
     const { bytes, files } = this.#room;
     const left = files !== null && files < (this.#limits?.reserveFiles ?? 0) ? `${files} files` : sizeText(bytes);
@@ -227,20 +233,21 @@ export class DiskWatch {
     const writers = [...this.#writers.values()].map((writer) => ({ writer, folders: writer.folders() }));
     const projects = [...new Set([...this.#recent, ...writers.map(({ writer }) => writer.projectId)])];
     if (this.#state === "enough") this.#recent.clear();
-    const storages = projects.map((projectId) => join(storageDir, projectId)).filter((folder) => existsSync(folder));
-    const folders = [...new Set([...storages, ...writers.flatMap((one) => one.folders)])];
+    const storages = new Map(projects.map((projectId) => [projectId, storageFolders(storageDir, projectId)]));
+    const folders = [...new Set([...[...storages.values()].flat(), ...writers.flatMap((one) => one.folders)])];
     const usage = await measure(folders, { isUserOwned, signal: this.#closing.signal });
     const growing: rules.Growing[] = [];
     const add = (kind: rules.Growing["kind"], id: string, now: DiskUsage | null): void => {
       if (now === null) this.#options.log.warn({ kind, id }, "its files on the disk cannot be counted in time");
       growing.push({ kind, id, now, before: this.#before.get(id) ?? now ?? nothing });
     };
-    for (const id of projects) {
-      const now = usage.get(join(storageDir, id));
-      if (now !== undefined) add("storage", id, now);
+    const sizesOf = (measured: readonly string[]): (DiskUsage | null)[] =>
+      measured.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
+    for (const [id, measured] of storages) {
+      if (measured.some((folder) => usage.has(folder))) add("storage", id, sumOf(sizesOf(measured)));
     }
     for (const { writer, folders } of writers) {
-      const sizes = folders.map((folder) => usage.get(folder) ?? (usage.has(folder) ? null : nothing));
+      const sizes = sizesOf(folders);
       add(writer.kind, writer.id, sumOf([...sizes, await this.#deleted(writer)]));
     }
     this.#measuredAtMs = clock.monotonicMs();
@@ -299,12 +306,4 @@ function sumOf(parts: readonly (DiskUsage | null)[]): DiskUsage | null {
     (sum, part) => sum && part && { bytes: sum.bytes + part.bytes, files: sum.files + part.files },
     nothing,
   );
-}
-
-/** A project's own entries in a folder that builds share: names that start with its id. */
-export function ownFolders(dir: string, projectId: ProjectId): readonly string[] {
-  if (!existsSync(dir)) return [];
-  return readdirSync(dir)
-    .filter((name) => name.startsWith(projectId))
-    .map((name) => join(dir, name));
 }

@@ -96,14 +96,14 @@ async function writeLists({ plan, sourceDir }: Given): Promise<void> {
 async function fillContext({ plan, sourceDir, runtimeDir, signal }: Given, context: string): Promise<void> {
   const code = join(context, contextPaths.code);
   await mkdir(context);
-  await runToEnd("cp", ["-RP", sourceDir, code], signal);
+  await runToEnd("cp", ["-RP", sourceDir, code], { signal });
   await addSelfLink(code);
   await writeFile(join(context, contextPaths.requirements), `${plan.requirements.join("\n")}\n`);
   if (plan.runtime !== "cortex") return;
   const runtime = join(context, contextPaths.runtime);
   await mkdir(runtime);
   const parts = ["start.py", "slipway_cortex", "fallback"].map((name) => join(runtimeDir, name));
-  await runToEnd("cp", ["-RP", ...parts, runtime], signal);
+  await runToEnd("cp", ["-RP", ...parts, runtime], { signal });
 }
 
 /** These are read into the memory of the platform or of the engine. */

@@ -9,7 +9,7 @@ import type { Firewall } from "#drivers/app-firewall.ts";
 import { BuildFailed, type Builder, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
-import { removeFolder } from "#drivers/process/replica-files.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import type { Clock } from "#lib/clock.ts";
 import { runCommand } from "#lib/command.ts";
 import { projectIdOf, type ProjectId } from "#lib/ids.ts";

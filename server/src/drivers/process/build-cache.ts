@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "#lib/clock.ts";
-import { removeFolder } from "./replica-files.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 
 type Pointer = { readonly folder: string; readonly madeAt: number };
 

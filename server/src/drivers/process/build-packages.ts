@@ -13,7 +13,7 @@ import { BuildCache } from "./build-cache.ts";
 import { exitText, giveFolder, runTool, type BuildTools, type ToolResult } from "./build-tool.ts";
 import { explainInstallFailure } from "./build-install-error.ts";
 import type { Python } from "./python-choice.ts";
-import { removeFolder } from "./replica-files.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 
 /** Resolves packages without an exact version again after a day, so that "latest" does not go stale. */
 const openVersionsAgeMsMax = 24 * 3600 * 1000;

@@ -15,11 +15,12 @@ import { BuildPackages, pythonFolders, type EnvironmentRequest } from "./build-p
 import { buildLimits, groupAt, makeGroup, removeGroup } from "./cgroup.ts";
 import { noCgroups, type Cgroups } from "./cgroup-detect.ts";
 import { exitText, giveFolder, runTool, type BuildTools } from "./build-tool.ts";
-import { ownFolders, type DiskWatch, type DiskWriter } from "#drivers/disk/disk-watch.ts";
+import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
+import { ownFolders } from "#drivers/removed-folders.ts";
 import { endMarked } from "./leftovers.ts";
 import { choosePython, type Python } from "./python-choice.ts";
 import type { PythonFinder } from "./python-find.ts";
-import { removeFolder } from "./replica-files.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import { findRootPathUse } from "./root-path.ts";
 import type { Sandbox } from "./sandbox.ts";
 

@@ -192,11 +192,11 @@ async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { pa
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
   // The builder ran as root, but the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
-    await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], context.signal);
+    await runToEnd("chown", ["-R", "-h", `${user}:${user}`, artifact.appDir], { signal: context.signal });
   }
   if (usesOverlay(artifact, context)) return;
   const reflink = process.platform === "linux" ? ["--reflink=auto"] : [];
-  await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], context.signal);
+  await runToEnd("cp", ["-a", ...reflink, `${artifact.appDir}/.`, paths.code], { signal: context.signal });
 }
 
 /** The user that the apps of a project run as; null: the platform's own user. */

@@ -43,7 +43,8 @@ export async function openProcessDriver(
   const { dataDir, toolEnvironment } = config;
   const { replicasDir, storageDir, buildsDir } = paths;
   const driver = new ProcessDriver({
-    ...{ instanceId, dataDir, replicasDir, storageDir, runtimeDir, sandbox, cgroups, disk, placement, clock, log },
+    ...{ instanceId, dataDir, replicasDir, storageDir, runtimeDir, sandbox, isUserOwned, cgroups, disk, placement },
+    ...{ clock, log },
   });
   const builder = new ProcessBuilder({
     ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, cgroups, disk, clock },

@@ -2,11 +2,12 @@
 // and runtime. Any later process of the platform finds all state there. Never contains secrets.
 import { createHash } from "node:crypto";
 import { chmodSync, closeSync, linkSync, lstatSync, mkdirSync, openSync, readSync, rmSync, statSync } from "node:fs";
-import { chmod, readdir, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { ReplicaSpec } from "#drivers/driver.ts";
 import { readJson } from "#drivers/json-file.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import { errorCode } from "#lib/error-code.ts";
 import type { Cgroup } from "./cgroup.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -221,35 +222,12 @@ export function giveUpStart(paths: ReplicaPaths): boolean {
   }
 }
 
-/** Removes a folder that apps wrote to; it may contain folders that even their owner cannot enter. */
-export async function removeFolder(dir: string): Promise<void> {
-  try {
-    await rm(dir, { recursive: true, force: true });
-  } catch (error) {
-    if (!["EACCES", "EPERM", "ENOTEMPTY"].includes(errorCode(error))) throw error;
-    await openFolders(dir);
-    await rm(dir, { recursive: true, force: true, maxRetries: 3 });
-  }
-}
-
 /** Removes all files of an exited replica, its record first: after a kill, the rest does not look like a replica. */
 export async function removeReplica(paths: ReplicaPaths): Promise<void> {
   const socket = readRecord(paths)?.socket;
   if (typeof socket === "string") await rm(socket, { force: true });
   await rm(paths.record, { force: true });
   await removeFolder(paths.dir);
-}
-
-/** The first attempt may still be removing files while this runs. */
-async function openFolders(dir: string): Promise<void> {
-  try {
-    await chmod(dir, 0o700);
-    for (const entry of await readdir(dir, { withFileTypes: true })) {
-      if (entry.isDirectory()) await openFolders(join(dir, entry.name));
-    }
-  } catch (error) {
-    if (errorCode(error) !== "ENOENT") throw error;
-  }
 }
 
 /**

@@ -11,6 +11,7 @@ import { exitSummary, type ExitFacts } from "#drivers/exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
 import { bootId, firstChild, isAlive, memoryKills, ranMs, signal } from "./process-table.ts";
 import { writeIfFits } from "#drivers/json-file.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
 import * as files from "./replica-files.ts";
 import { addressOf, markerOf, socketError } from "./replica-listens.ts";
 import { ReplicaLog } from "./replica-log.ts";
@@ -354,7 +355,7 @@ export class ReplicaProcess {
     this.#cancelSoon?.();
     this.#watcher?.close();
     // Its own files may use the disk space that the rest needs.
-    if (this.#endReason !== null) for (const dir of files.writtenFolders(paths)) await files.removeFolder(dir);
+    if (this.#endReason !== null) for (const dir of files.writtenFolders(paths)) await removeFolder(dir);
     const summary = exitSummary({
       exitCode: files.readState(paths).exitCode,
       startError: this.#startError,
