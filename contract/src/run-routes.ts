@@ -12,7 +12,7 @@ export const runRoutes = {
     method: "GET",
     path: `${paths.app}/runs`,
     about:
-      "The runs of an app, newest first: async runs, and plain calls that have ended. `callsLeftOut`: how many plain calls in the time range of the page were not recorded, because there were too many at once; 0 with asyncOnly.",
+      "The runs of an app, newest first: async runs, and plain calls that have ended. `callsLeftOut`: how many plain calls in the time range of the page were not recorded, because successful ones are a sample (SLIPWAY_CALL_RECORDS_PER_MINUTE) or there were too many at once; 0 with asyncOnly.",
     access: "runs.read",
     audit: null,
     query: runQuery,

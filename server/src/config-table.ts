@@ -132,14 +132,19 @@ export const settingTable = {
   SLIPWAY_RESULT_RETENTION_DAYS: integer("7", 1, 3650).about(
     "How long results of async runs, and requests of failed ones, are kept, in days.",
   ),
-  SLIPWAY_RUN_RETENTION_DAYS: integer("30", 1, 3650).about(
-    "How long runs, calls and webhook deliveries are listed, in days.",
+  SLIPWAY_RUN_RETENTION_DAYS: integer("30", 1, 3650).about("How long runs and webhook deliveries are listed, in days."),
+  SLIPWAY_CALL_RETENTION_DAYS: integer("30", 1, 3650).about("How long plain calls are listed, in days."),
+  SLIPWAY_CALL_RECORDS_PER_MINUTE: integer("60", 0, 1_000_000).about(
+    "How many successful plain calls of an app are listed per minute, the first ones of each; a record takes about 0.7 kB in the database. The others are counted. Failed calls and async runs are always listed, and charts and bills count all.",
   ),
   SLIPWAY_RUNS_AT_ONCE: integer("2000", 10, 100_000).about(
     "How many async runs wait for a replica or run at the same time; all others wait in the database.",
   ),
   SLIPWAY_WEBHOOKS_AT_ONCE: integer("256", 1, 10_000).about(
     "How many webhook deliveries are in progress at the same time.",
+  ),
+  SLIPWAY_PROJECTS_PER_PERSON: integer("20", 1, 10_000).about(
+    "How many projects one person may own when creating another; more are answered 409. Who owns more already keeps them.",
   ),
   SLIPWAY_DEPLOYS_PER_MINUTE: integer("60", 1, 100_000).about(
     "Rate limit: how many apps a project may create per minute; more are answered 429.",

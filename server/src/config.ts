@@ -77,6 +77,8 @@ export function readConfig(environment: Environment) {
     resultBytesMax: integer("SLIPWAY_RESULT_LIMIT_MB") * 1_048_576,
     resultRetentionDays: integer("SLIPWAY_RESULT_RETENTION_DAYS"),
     runRetentionDays: integer("SLIPWAY_RUN_RETENTION_DAYS"),
+    callRetentionDays: integer("SLIPWAY_CALL_RETENTION_DAYS"),
+    callRecordsPerMinute: integer("SLIPWAY_CALL_RECORDS_PER_MINUTE"),
     runsAtOnce: integer("SLIPWAY_RUNS_AT_ONCE"),
     webhooksAtOnce: integer("SLIPWAY_WEBHOOKS_AT_ONCE"),
     ...limitsPerMinute(integer),
@@ -104,6 +106,7 @@ export function readConfig(environment: Environment) {
 
 function limitsPerMinute(integer: Read<number>) {
   return {
+    projectsPerPerson: integer("SLIPWAY_PROJECTS_PER_PERSON"),
     deploysPerMinute: integer("SLIPWAY_DEPLOYS_PER_MINUTE"),
     requestsPerMinute: integer("SLIPWAY_REQUESTS_PER_MINUTE"),
     failedTokensPerMinute: integer("SLIPWAY_FAILED_TOKENS_PER_MINUTE"),

@@ -45,7 +45,7 @@ export async function openCalls(
   const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
-  const records = openCallRecords(parts, (replicaId, runId) => scheduler.brokeOff(replicaId, runId));
+  const records = openCallRecords(settings, parts, (replicaId, runId) => scheduler.brokeOff(replicaId, runId));
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
     ...{ routes, tokens, view, log, clock, lifecycle, refusalOf },

@@ -1,6 +1,7 @@
 // The only assembler: opens each area with exactly what it uses, in the order of this file. Closing runs in reverse, so
 // loops end before the parts they use.
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
+import { ownerKeys } from "#accounts/owner-keys.ts";
 import { isLogSocket, LogSockets } from "#api/log-sockets.ts";
 import type { ApiParts } from "#api/parts.ts";
 import { createApi } from "#api/server.ts";
@@ -82,6 +83,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const { lost, counts, ...foundation } = await openStore(settings, { ...given, clock, sealedColumns });
   const { db, lifecycle, log } = foundation;
   const reached = new Reached();
+  const ownerKeyOf = ownerKeys({ db, clock });
 
   const keys = await openSigningKeys(foundation);
   const people = await openPeople(settings, { ...foundation, keys, baseUrl: () => reached.urls.baseUrl });
@@ -96,7 +98,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const logs = openLogs(settings, { ...foundation, daysOf: logDaysOf });
 
   const { driver, builder, disk, files, onListening } = await openChosenDriver(settings, foundation);
-  const volumes = await openVolumes(settings, { ...foundation, disk, files });
+  const volumes = await openVolumes(settings, { ...foundation, disk, files, ownerKeyOf });
   // An external database has a disk of its own.
   const storeRefusal = (): string | null => (config.databaseUrl === null ? disk.storeRefusal() : null);
   const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
@@ -117,9 +119,9 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
 
   const health = new Health({ db, clock, storeRefusal });
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
-  const uploads = await openUploads(settings, { ...foundation, disk });
+  const uploads = await openUploads(settings, { ...foundation, disk, ownerKeyOf });
   const port = await openApi(config, {
-    ...{ ...apiParts, uploads, ...volumes, ...calls, health, reached, lifecycle, log },
+    ...{ ...apiParts, ownerKeyOf, uploads, ...volumes, ...calls, health, reached, lifecycle, log },
     ...{ runs: calls.runUseCases, fileRuns: openFileRuns(settings, useCases) },
     ...hardwareParts(driver, billing.priceOf, db),
     webhooks: webhooks.useCases,

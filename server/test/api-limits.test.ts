@@ -107,3 +107,11 @@ describe("an Idempotency-Key", () => {
     assert.match(next.body.message, /hello/, "the name is taken, which only a request that acts can say");
   });
 });
+
+test("a body that is nested deeper than any request is refused before it is parsed", async (t) => {
+  const api = await startManagementApi(t);
+  const path = `/v2/projects/${api.projectId}/apps/git`;
+  const text = `{"name":"deep","gitRepo":"acme/shop","cpu":${"[".repeat(400_000)}${"]".repeat(400_000)}}`;
+  const answer = await api.call("POST", path, { text });
+  assert.deepEqual([answer.status, answer.body.message], [400, "The JSON is nested more than 100 levels deep."]);
+});

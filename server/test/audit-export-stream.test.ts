@@ -24,6 +24,7 @@ async function serve(
   const stopping = new AbortController();
   const handlers: { exportAuditLog: Handler } = auditExportHandlers({
     ...{ clock, log: silentLog, stopping: stopping.signal },
+    ownerKeyOf: (projectId) => Promise.resolve(projectId),
     auditExport: { begin: async () => parts() },
   });
   const api = fastify({ logger: false });

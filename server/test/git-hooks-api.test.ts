@@ -1,5 +1,7 @@
 // The hook address of an app as strangers and floods meet it: bounded bodies, bounded tries, bounded lists.
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
 import { newGitDeliveryId, type AppId } from "#lib/ids.ts";
 import { addDelivery } from "#pushes/push-store.ts";
@@ -71,4 +73,43 @@ test("the list goes on page by page, and only the latest 200 are kept", async (t
   }
   assert.deepEqual([reasons.length, reasons[0], reasons.at(-1)], [200, "number 204", "number 5"]);
   assert.equal((await api.call("GET", `${path}/git-deliveries?nextToken=abc`)).status, 400);
+});
+
+/** Begins a post and sends nothing more of its body. */
+async function beginPost(t: TestContext, url: string, head: Readonly<Record<string, string>>): Promise<Socket> {
+  const { hostname, port, pathname } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  t.after(() => socket.destroy());
+  await once(socket, "connect");
+  const fields = Object.entries({ host: "a", "content-type": "application/json", ...head });
+  socket.write(`POST ${pathname} HTTP/1.1\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n{`);
+  return socket;
+}
+
+test("slow events of one's own hook, small or large, keep no push of others out", async (t) => {
+  const { api, url, send } = await open(t);
+  const other = await api.addProject("other");
+  const token = await api.issue({ kind: "service_account", name: "other", projectId: other });
+  const body = { name: "slow", gitRepo: "acme/app" };
+  await api.call("POST", `/v2/projects/${other}/apps/git`, { body, token });
+  const path = `/v2/projects/${other}/apps/${other}-slow/git-hook`;
+  const slow = (await api.call("POST", path, { token })).body as { url: string };
+  for (let count = 0; count < 8; count++) await beginPost(t, slow.url, { "content-length": "20000" });
+  for (let count = 0; count < 4; count++) await beginPost(t, slow.url, { "content-length": "20000000" });
+  await beginPost(t, slow.url, { "transfer-encoding": "chunked" });
+  const push = JSON.stringify(giteaPush({ ref: "refs/tags/v1" }));
+  assert.equal(await send(push), 200);
+  assert.equal(await send(push + " ".repeat(2_000_000)), 200, "also a large one");
+  // That of the owner itself waits behind the own ones.
+  const large = await fetch(slow.url, {
+    method: "POST",
+    body: "x".repeat(1_100_000),
+    signal: AbortSignal.timeout(30_000),
+  });
+  assert.equal(large.status, 429);
+  assert.match(
+    ((await large.json()) as { message: string }).message,
+    /Too many requests for large push events at once/,
+  );
+  assert.ok(url !== slow.url);
 });

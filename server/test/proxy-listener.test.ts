@@ -51,7 +51,8 @@ test("what is not HTTP is answered with a reason and closed", async (t) => {
   const asked: [string, RegExp][] = [
     ["not http at all\r\n\r\n", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
     [`GET / HTTP/1.1\r\nHost: x\r\nX: ${"y".repeat(40_000)}\r\n\r\n`, /^HTTP\/1\.1 431 /],
-    ["GET / HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 /],
+    ["GET / HTTP/1.1\r\n\r\n", /^HTTP\/1\.1 400 .*"message":"The request has no Host header: /s],
+    [`GET ${helloPath}/run HTTP/1.1\r\n\r\n`, /^HTTP\/1\.1 400 .*"message":"The request has no Host header: /s],
     ["\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", /^HTTP\/1\.1 400 .*"message":"The request is not HTTP\/1\.1\."/s],
     [
       "get / HTTP/1.1\r\nHost: x\r\n\r\n",

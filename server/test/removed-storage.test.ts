@@ -7,6 +7,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { ownerKeys } from "#accounts/owner-keys.ts";
 import { DiskReserve } from "#drivers/disk/disk-reserve.ts";
 import { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import { detectSandbox } from "#drivers/process/detect-sandbox.ts";
@@ -83,7 +84,14 @@ test(
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "writing");
     await files.removeFolder({ projectId: spec.projectId, names: ["r"] });
-    await openVolumes(settings, { db, lifecycle, disk, files, ...common });
+    await openVolumes(settings, {
+      db,
+      lifecycle,
+      disk,
+      files,
+      ownerKeyOf: ownerKeys({ db, clock: systemClock }),
+      ...common,
+    });
     const { reason } = await sink.told("exited", spec.replicaId);
     assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
     await until("the folder has gone", () => readdirSync(join(storageDir, ".removed")).length === 0);

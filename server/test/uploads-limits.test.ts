@@ -8,6 +8,7 @@ import { PassThrough, Readable } from "node:stream";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { startedUpload } from "@slipway/contract/upload-routes.ts";
+import { ownerKeys } from "#accounts/owner-keys.ts";
 import { rebuild } from "#deploy/receive.ts";
 import { giveUpUploads } from "#deploy/upload-store.ts";
 import { Uploads } from "#deploy/uploads.ts";
@@ -37,6 +38,7 @@ test("an upload ends when the disk gets full, and goes on when there is room aga
   const disk = { room, buildRefusal: () => null };
   const uploads = new Uploads({
     ...{ db: api.db, clock: systemClock, uploadsDir: api.uploadsDir },
+    ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
     bytesMax: 1e9,
     disk,
   });
@@ -63,6 +65,7 @@ test("slow uploads of a project leave half of the places to others", async (t) =
   const disk = { room, buildRefusal: () => null };
   const uploads = new Uploads({
     ...{ db: api.db, clock: systemClock, uploadsDir: api.uploadsDir },
+    ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
     bytesMax: 1e6,
     disk,
   });
@@ -86,7 +89,14 @@ test("slow uploads of a project leave half of the places to others", async (t) =
 test("the uploads of a project that wait for more, or for their builds, have a limit together", async (t) => {
   const { api, start } = await stage(t);
   const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
-  const options = { db: api.db, clock: systemClock, uploadsDir: api.uploadsDir, bytesMax: 1000, disk };
+  const options = {
+    ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
+    db: api.db,
+    clock: systemClock,
+    uploadsDir: api.uploadsDir,
+    bytesMax: 1000,
+    disk,
+  };
   const uploads = new Uploads(options);
   const builds: string[] = [];
   const send = async (name: string, bytes: number, size: number) => {
@@ -111,7 +121,14 @@ test("the uploads of a project that wait for more, or for their builds, have a l
 test("uploads that begin at once have no more together, and the first ones go on", async (t) => {
   const { api, start } = await stage(t);
   const disk = { room: { bytes: 1e9, reserveBytes: 0 }, buildRefusal: () => null };
-  const options = { db: api.db, clock: systemClock, uploadsDir: api.uploadsDir, bytesMax: 1000, disk };
+  const options = {
+    ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
+    db: api.db,
+    clock: systemClock,
+    uploadsDir: api.uploadsDir,
+    bytesMax: 1000,
+    disk,
+  };
   const uploads = new Uploads(options);
   const names = Array.from({ length: 8 }, (_, index) => `app-${index}`);
   const keys = await Promise.all(names.map(async (name) => (await start({ name })).uploadUrl.split("/").at(-1) ?? ""));

@@ -180,6 +180,7 @@ test("zips that would leave the folder, hold links or lie about their sizes fail
       rawZip(Array.from({ length: 60 }, (_, index) => ({ name: `bomb${index}`, content: Buffer.alloc(1_000_000) }))),
       /larger than 50 MB/,
     ],
+    [rawZip([{ name: "a", content: "x", claimedSize: 300_000_000 }]), /larger than 50 MB/],
     [Buffer.from("not a zip"), /cannot be unpacked: End of central directory/i],
     [zipOf({ "main.py": mainPy }).subarray(0, 60), /cannot be unpacked/],
     [rawZip([]), /has no files/],
@@ -224,6 +225,25 @@ test("every folder of a zip counts, also one that is only above another", async 
   const given = { zipPath, folder: join(folder, "files"), bytesMax: 1000 };
   await assert.rejects(unpack({ ...given, foldersMax: 8 }, work), { message: "The upload has more than 8 folders." });
   assert.match((await unpack({ ...given, foldersMax: 9 }, work)).appDir, /app$/);
+});
+
+test("a small zip that unpacks to a multiple of its size is refused before anything of it is written", async (t) => {
+  const dir = temporaryFolder(t, "unpacked");
+  const zipPath = join(dir, "zip");
+  const work = { log: () => undefined, signal: new AbortController().signal };
+  const given = { zipPath, folder: join(dir, "files"), bytesMax: 10_000_000_000 };
+  writeFileSync(
+    zipPath,
+    rawZip([
+      { name: "a", content: "x".repeat(10) },
+      { name: "b", claimedSize: 256_000_001 },
+    ]),
+  );
+  await assert.rejects(unpack(given, work), { message: /^The upload unpacks to more than 200 times its size/ });
+  assert.deepEqual(readdirSync(join(dir, "files/app")), []);
+  // Small files may be packed as well as they can be.
+  writeFileSync(zipPath, rawZip([{ name: "zeros", content: Buffer.alloc(5_000_000) }]));
+  await unpack(given, work);
 });
 
 test("requests and uploads that cannot be are refused with what to do", async (t) => {

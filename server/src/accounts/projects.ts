@@ -11,23 +11,25 @@ import { hashPassword } from "./passwords.ts";
 import * as store from "./project-store.ts";
 import { checkedName } from "./tokens.ts";
 
-/** Per person; a program that creates more is out of control. */
-const ownedMax = 1_000;
-
 /** The project, or null. */
 export async function findProject(db: Db, id: ProjectId): Promise<store.ProjectRow | null> {
   return (await store.projectById(db, id)) ?? null;
 }
 
-/** Creates a project. Its owner must exist; null: no members yet. Throws `Fault` for an empty or too long name. */
+/**
+ * Creates a project. Its owner must exist, and own fewer than `ownedMax`; null: no members yet. Throws `Fault` for an empty or too
+ * long name.
+ */
 export async function createProject(
   tx: Db,
-  wanted: { name: string; ownerId: string | null; by: By },
+  wanted: { name: string; ownerId: string | null; by: By; ownedMax?: number },
 ): Promise<ProjectId> {
   const name = checkedName(wanted.name);
-  const { ownerId, by } = wanted;
-  if (ownerId !== null && (await store.countOwned(tx, ownerId)) >= ownedMax) {
-    throw new Fault("conflict", `You already own ${ownedMax} projects, which is the limit; delete one first.`);
+  const { ownerId, by, ownedMax = Number.POSITIVE_INFINITY } = wanted;
+  const owned = ownerId === null ? 0 : await store.countOwned(tx, ownerId);
+  if (owned >= ownedMax) {
+    const text = `You own ${owned} projects, and the limit for one person is ${ownedMax} (SLIPWAY_PROJECTS_PER_PERSON): delete one that you do not need, or ask the operator of the platform.`;
+    throw new Fault("conflict", text);
   }
   const id = newProjectId();
   await store.insertProject(tx, { id, name });

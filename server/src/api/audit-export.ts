@@ -5,14 +5,13 @@ import type { ExportFormat } from "#audit/export/audit-export.ts";
 import type { AuditOutcome } from "#audit/audit-store.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate, type Leave } from "#lib/gate.ts";
-import type { ProjectId } from "#lib/ids.ts";
 import { timeOf } from "./audit-log.ts";
 import { projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { takenOver } from "./event-stream.ts";
 import type { HandlerParts } from "./parts.ts";
 import { paced } from "./slow-clients.ts";
 
-type Parts = Pick<HandlerParts, "auditExport" | "clock" | "log" | "stopping">;
+type Parts = Pick<HandlerParts, "auditExport" | "clock" | "log" | "stopping" | "ownerKeyOf">;
 
 const types: Readonly<Record<ExportFormat, string>> = {
   ndjson: "application/x-ndjson; charset=utf-8",
@@ -20,17 +19,17 @@ const types: Readonly<Record<ExportFormat, string>> = {
 };
 
 /** Each repeatedly takes a database connection, and some megabytes. */
-const exportsMax = { all: 6, project: 2 } as const;
+const exportsMax = { all: 6, owner: 2 } as const;
 
 /** Route handlers for exports. */
 export function auditExportHandlers(parts: Parts) {
-  const gate = new Gate({ max: exportsMax.all, keyMax: exportsMax.project, waitingMax: 0 });
+  const gate = new Gate({ max: exportsMax.all, keyMax: exportsMax.owner, waitingMax: 0 });
   return {
     async exportAuditLog(call) {
       const projectId = projectOf(call);
       const format = call.query["format"] as ExportFormat;
       if (call.request.method === "HEAD") return headOnly(call, format);
-      const leave = await enter(gate, projectId);
+      const leave = await enter(gate, await parts.ownerKeyOf(projectId));
       try {
         await answer(call, parts, format);
       } finally {
@@ -87,11 +86,11 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
 }
 
 /** Throws `Fault("rate_limited")` when too many are running; nobody waits. */
-async function enter(gate: Gate, projectId: ProjectId): Promise<Leave> {
-  const leave = await gate.enter({ key: projectId });
+async function enter(gate: Gate, ownerKey: string): Promise<Leave> {
+  const leave = await gate.enter({ key: ownerKey });
   if (leave !== null) return leave;
-  const isOfProject = gate.countOf(projectId) >= exportsMax.project;
-  const what = isOfProject ? `${exportsMax.project} exports of the project` : `${exportsMax.all} exports`;
+  const isOfOwner = gate.countOf(ownerKey) >= exportsMax.owner;
+  const what = isOfOwner ? `${exportsMax.owner} exports of the project's owner` : `${exportsMax.all} exports`;
   const message = `${what} are already running; try again when one has ended.`;
   throw new Fault("rate_limited", message, { retryAfterSeconds: 10 });
 }

@@ -9,17 +9,17 @@ import { requirePermission } from "./access.ts";
 import { appNameOf, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { readFileForm } from "./file-form.ts";
 import type { HandlerParts } from "./parts.ts";
-import { projectGate } from "./project-gate.ts";
+import { OwnerGate } from "./owner-gate.ts";
 
 /** Each is an open file and a connection for as long as its client takes. */
-const forms = { max: 16, projectMax: 4, projectWaitingMax: 20, what: "files that run" };
+const forms = { max: 16, ownerMax: 4, ownerWaitingMax: 20, what: "files that run" };
 /** As long as clients try. */
 const formMs = 1_800_000;
 
 /** Route handlers for files that run once. */
 export function fileRunHandlers(parts: HandlerParts) {
   const { fileRuns } = parts;
-  const gate = projectGate(forms);
+  const gate = new OwnerGate(parts, forms);
   return {
     async createRunApp(call) {
       const [projectId, appName] = [projectOf(call), nameOf(call)];
@@ -32,7 +32,7 @@ export function fileRunHandlers(parts: HandlerParts) {
       return Promise.resolve({ status: "ready", digest } satisfies z.infer<typeof fileRunEnvironment>);
     },
     async runFile(call) {
-      return await gate.run(() => run(call, parts), { key: projectOf(call) });
+      return await gate.run(() => run(call, parts), { projectId: projectOf(call) });
     },
   } satisfies Handlers;
 }

@@ -1,20 +1,23 @@
 // The hook address of an app, the push events that git hosts send there, and their list.
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { z } from "zod";
 import type { gitDelivery, gitHook } from "@slipway/contract/git-routes.ts";
 import { must } from "#lib/assert.ts";
-import { Fault } from "#lib/fault.ts";
-import { Gate } from "#lib/gate.ts";
+import { projectIdOf } from "#lib/ids.ts";
 import type { GitDelivery } from "#pushes/git-hooks.ts";
 import type { HookRow } from "#pushes/push-store.ts";
 import { pageWanted, partOf, pathPart, refOf, showPage, type ApiCall, type Handler, type Handlers } from "./call.ts";
 import { gitHookUrl, type Urls } from "./urls.ts";
+import { OwnerGate } from "./owner-gate.ts";
 import type { HandlerParts } from "./parts.ts";
 
-/** Events in memory at the same time, and how many more wait how long; an event has up to 25 MB. */
-const eventsMax = 4;
-const waitingMax = 64;
+/** Events of up to 25 MB that are in memory at the same time, and how many more wait how long. */
+const largeEvents = { max: 4, ownerMax: 1, ownerWaitingMax: 16, what: "large push events" };
 const waitMs = 5_000;
+/** As other bodies of JSON, smaller ones need no place: nobody who sends them slowly keeps others out. */
+const largeBytesMin = 1_048_576;
+/** All of a large one must arrive in this time, as git hosts have fast lines. */
+const arrivalMs = 30_000;
 
 /** Route handlers for pushes. */
 export function gitHookHandlers(parts: HandlerParts) {
@@ -38,9 +41,10 @@ export function gitHookHandlers(parts: HandlerParts) {
   } satisfies Handlers;
 }
 
-/** Checks the address and takes a slot before the body is read. */
-function receiver({ gitHooks, clock }: HandlerParts): Handler {
-  const gate = new Gate({ max: eventsMax, waitingMax });
+/** Checks the address, and takes a slot for a large body, before the body is read. */
+function receiver(parts: HandlerParts): Handler {
+  const { gitHooks, clock } = parts;
+  const gate = new OwnerGate(parts, largeEvents);
   const hooks = new WeakMap<FastifyRequest, HookRow>();
   const receive = async ({ request }: ApiCall): Promise<object> => {
     const hook = must(hooks.get(request), "the hook was admitted");
@@ -52,15 +56,34 @@ function receiver({ gitHooks, clock }: HandlerParts): Handler {
   return Object.assign(receive, {
     beforeBody: (async (request, reply) => {
       const address = pathPart(request, "hook_address") ?? "";
-      hooks.set(request, await gitHooks.admit(address, request.clientAddress));
-      const leave = await gate.enter({ deadline: { waitMs, clock } });
-      if (leave === null) {
-        throw new Fault("unavailable", "Too many push events are arriving; send it again.", { retryAfterSeconds: 5 });
-      }
-      reply.raw.once("close", leave);
+      const hook = await gitHooks.admit(address, request.clientAddress);
+      hooks.set(request, hook);
+      if (isSmall(request)) return;
+      const leave = await gate.enter({ projectId: projectIdOf(hook.app_id), deadline: { waitMs, clock } });
+      const cancel = clock.after(arrivalMs, () => {
+        if (!request.raw.complete) refuseSlow(reply, request.raw);
+      });
+      reply.raw.once("close", () => {
+        cancel();
+        leave();
+      });
       if (reply.raw.closed) leave();
     }) satisfies Handler["beforeBody"],
   });
+}
+
+function isSmall({ headers }: FastifyRequest): boolean {
+  return headers["transfer-encoding"] === undefined && Number(headers["content-length"] ?? 0) <= largeBytesMin;
+}
+
+/** Whoever sends that slowly may not read the answer. */
+function refuseSlow(reply: FastifyReply, request: FastifyRequest["raw"]): void {
+  reply.hijack();
+  const message = `A push event of more than ${largeBytesMin} bytes must arrive within ${arrivalMs / 1000} s.`;
+  const body = JSON.stringify({ message });
+  const { raw } = reply;
+  raw.writeHead(408, { "content-type": "application/json; charset=utf-8", connection: "close" });
+  raw.end(body, () => request.destroy());
 }
 
 function showHook(hook: HookRow, urls: Urls): z.infer<typeof gitHook> {

@@ -10,35 +10,41 @@ import type { StoredAppLine } from "#logs/app-log-store.ts";
 import type { NumberedBuildLine } from "#logs/build-log-store.ts";
 import { appOf, buildOf, pageWanted, projectOf, readTime, type ApiCall, type Handlers } from "./call.ts";
 import { streamEvents, wantsEvents } from "./event-stream.ts";
-import { projectGate } from "./project-gate.ts";
+import { OwnerGate } from "./owner-gate.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** A search may scan millions of lines; it must leave most database connections to everything else. */
-const searches = { max: 4, projectMax: 2, projectWaitingMax: 30, what: "logs" };
+const searches = { max: 4, ownerMax: 2, ownerWaitingMax: 30, what: "logs" };
 
 /** Followers of apps' logs: each asks the database whenever the app has printed something. */
 const followersMax = 200;
-const projectFollowersMax = 20;
+const ownerFollowersMax = 20;
 /** How often a follower whose app prints nothing is checked. */
 const checkEveryMs = 30_000;
 
 /** Route handlers for logs; a followed log takes over its connection. */
 export function logHandlers(parts: HandlerParts) {
-  const gate = projectGate(searches);
+  const gate = new OwnerGate(parts, searches);
   const followers = new Gate({
-    ...{ max: followersMax, keyMax: projectFollowersMax, waitingMax: 0 },
-    refusal: () => {
-      const text = `${projectFollowersMax} logs of the project's apps are already followed, or ${followersMax} of all; end one, or ask for pages.`;
-      return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
-    },
+    max: followersMax,
+    keyMax: ownerFollowersMax,
+    waitingMax: 0,
+    refusal: tooManyFollowers,
   });
+  const follow = async (call: ApiCall): Promise<undefined> => {
+    const key = await parts.ownerKeyOf(projectOf(call));
+    return await followers.run(() => followApp(call, parts), { key });
+  };
   return {
     getBuildLogs: (call) => (wantsEvents(call) ? followBuild(call, parts) : pageOfBuild(call, parts)),
     getAppLogs: (call) =>
-      wantsEvents(call)
-        ? followers.run(() => followApp(call, parts), { key: projectOf(call) })
-        : gate.run(() => pageOfApp(call, parts), { key: projectOf(call) }),
+      wantsEvents(call) ? follow(call) : gate.run(() => pageOfApp(call, parts), { projectId: projectOf(call) }),
   } satisfies Handlers;
+}
+
+function tooManyFollowers(): Fault {
+  const text = `${ownerFollowersMax} logs of apps of the project's owner are already followed, or ${followersMax} of all; end one, or ask for pages.`;
+  return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
 }
 
 async function pageOfBuild(

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { hardwareAnswer, platformAnswer } from "@slipway/contract/hardware-routes.ts";
 import type { SigningKeys } from "#accounts/keys.ts";
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { RequestKeys } from "#accounts/request-keys.ts";
 import type { SigningKeyUseCases } from "#accounts/signing-key-use-cases.ts";
 import type { TokenUseCases } from "#accounts/token-use-cases.ts";
@@ -41,6 +42,8 @@ export type ApiParts = {
   /** `useCases(…)` of `#apps/use-cases.ts`. */
   readonly useCases: UseCases;
   readonly tokens: ApiAuthenticator;
+  /** Whom a project counts to in fair shares. */
+  readonly ownerKeyOf: OwnerKeyOf;
   readonly tokenUseCases: TokenUseCases;
   readonly keyUseCases: SigningKeyUseCases;
   /** The idempotency keys of requests that create something. */

@@ -6,17 +6,18 @@ import { appFields } from "@slipway/contract/app-fields.ts";
 import { Fault } from "#lib/fault.ts";
 import type { AskedRepository } from "#pushes/repositories.ts";
 import { projectOf, type ApiCall, type Handlers } from "./call.ts";
-import { projectGate } from "./project-gate.ts";
+import { OwnerGate } from "./owner-gate.ts";
 import type { HandlerParts } from "./parts.ts";
 
 type Answer = z.infer<typeof foundSettings>;
 
 /** Each starts git, or connects to a host. */
-const looks = { max: 8, projectMax: 2, projectWaitingMax: 10, what: "repositories" };
+const looks = { max: 8, ownerMax: 2, ownerWaitingMax: 10, what: "repositories" };
 
 /** Route handlers that look into repositories. */
-export function repositoryHandlers({ repositories, stopping }: HandlerParts) {
-  const gate = projectGate(looks);
+export function repositoryHandlers(parts: HandlerParts) {
+  const { repositories, stopping } = parts;
+  const gate = new OwnerGate(parts, looks);
   const asked = (call: ApiCall): AskedRepository => {
     const { gitRepo } = call.query;
     if (typeof gitRepo === "string") return { projectId: projectOf(call), gitRepo, signal: stopping };
@@ -26,11 +27,11 @@ export function repositoryHandlers({ repositories, stopping }: HandlerParts) {
     async listRepositories(call): Promise<z.infer<typeof repositoryList>> {
       const projectId = projectOf(call);
       const search = String(call.query["search"] ?? "");
-      const found = await gate.run(() => repositories.list(projectId, search), { key: projectId });
+      const found = await gate.run(() => repositories.list(projectId, search), { projectId });
       return { items: [...found.items], hosts: [...found.hosts] };
     },
     async listBranches(call): Promise<z.infer<typeof branchList>> {
-      const found = await gate.run(() => repositories.branches(asked(call)), { key: projectOf(call) });
+      const found = await gate.run(() => repositories.branches(asked(call)), { projectId: projectOf(call) });
       return { ...found, branches: [...found.branches] };
     },
     async readRepositorySettings(call): Promise<Answer> {
@@ -38,7 +39,7 @@ export function repositoryHandlers({ repositories, stopping }: HandlerParts) {
       const gitBranch = call.query["gitBranch"] as string | null;
       const place = { gitBranch, gitPath: String(call.query["gitPath"]) };
       const { file, folders, hasMore } = await gate.run(() => repositories.settings({ ...asked(call), ...place }), {
-        key: projectOf(call),
+        projectId: projectOf(call),
       });
       const shown = file && { ...file, settings: [...file.settings], warnings: [...file.warnings] };
       return { folders: [...folders], hasMore, file: shown };

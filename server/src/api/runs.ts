@@ -8,17 +8,17 @@ import type { DeadChoice, DeadCount } from "#runs/dead-runs.ts";
 import type { RunAndCallPage } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 import { appOf, pageWanted, projectOf, refOf, runOf, showPage, type ApiCall, type Handlers } from "./call.ts";
-import { projectGate } from "./project-gate.ts";
+import { OwnerGate } from "./owner-gate.ts";
 import { limitTaking } from "./slow-clients.ts";
 import { showRun } from "./show-run.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Each may have the maximum size of results, and stays in memory until it is sent. */
-const results = { max: 8, projectMax: 4, projectWaitingMax: 100, what: "results" };
+const results = { max: 8, ownerMax: 4, ownerWaitingMax: 100, what: "results" };
 /** The only list without its own index: among a million failed runs, it finds the successful ones in half a second. */
-const successes = { max: 4, projectMax: 2, projectWaitingMax: 100, what: "lists of successful runs" };
+const successes = { max: 4, ownerMax: 2, ownerWaitingMax: 100, what: "lists of successful runs" };
 /** They take database connections for seconds. */
-const sweeps = { max: 2, projectMax: 1, projectWaitingMax: 10, what: "dead runs" };
+const sweeps = { max: 2, ownerMax: 1, ownerWaitingMax: 10, what: "dead runs" };
 
 /** Route handlers for runs. */
 export function runHandlers(parts: HandlerParts) {
@@ -27,8 +27,8 @@ export function runHandlers(parts: HandlerParts) {
 
 function readers(parts: HandlerParts) {
   const { runs, apps } = parts;
-  const resultGate = projectGate(results);
-  const successGate = projectGate(successes);
+  const resultGate = new OwnerGate(parts, results);
+  const successGate = new OwnerGate(parts, successes);
   return {
     async listRuns(call) {
       const appId = appOf(call);
@@ -37,7 +37,7 @@ function readers(parts: HandlerParts) {
       const status = call.query["status"] as RunState | null;
       const wanted = { asyncOnly: call.query["asyncOnly"] === true, status, ...pageWanted(call) };
       const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
-      const page = status === "success" ? await successGate.run(ask, { key: projectOf(call) }) : await ask();
+      const page = status === "success" ? await successGate.run(ask, { projectId: projectOf(call) }) : await ask();
       const shown = showPage(page, (row) => show(row, call, parts));
       return { ...shown, callsLeftOut: page.callsLeftOut } satisfies z.infer<typeof answers.runAndCallPage>;
     },
@@ -56,7 +56,7 @@ function readers(parts: HandlerParts) {
         void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
         await left(reply.raw, result.body.length, parts.clock);
       };
-      await resultGate.run(send, { key: projectOf(call) });
+      await resultGate.run(send, { projectId: projectOf(call) });
       return undefined;
     },
     async listDeadRuns(call) {
@@ -71,11 +71,11 @@ function readers(parts: HandlerParts) {
 
 function actors(parts: HandlerParts) {
   const { runs, apps } = parts;
-  const gate = projectGate(sweeps);
+  const gate = new OwnerGate(parts, sweeps);
   const sweep = async (call: ApiCall, act: (choice: DeadChoice) => Promise<DeadCount>): Promise<DeadCount> => {
     const choice = choiceOf(call);
     await apps.require(choice.projectId, choice.appId);
-    return await gate.run(() => act(choice), { key: choice.projectId });
+    return await gate.run(() => act(choice), { projectId: choice.projectId });
   };
   return {
     async cancelRun(call) {

@@ -7,6 +7,7 @@ import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { systemClock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
+import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 import { perMinute, RateLimit } from "#lib/rate-limit.ts";
 import { apiKeyHandlers } from "./api-keys.ts";
 import { appHandlers } from "./apps.ts";
@@ -37,6 +38,7 @@ import { repositoryHandlers } from "./repositories.ts";
 import { resourceMetricsHandlers } from "./resource-metrics.ts";
 import { rollOutHandlers } from "./roll-outs.ts";
 import { addRoutes } from "./router.ts";
+import { readUnreadBodies } from "./unread-bodies.ts";
 import { runHandlers } from "./runs.ts";
 import { secretHandlers } from "./secrets.ts";
 import { serviceAccountHandlers } from "./service-accounts.ts";
@@ -111,7 +113,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
 }
 
 /** Configures how it reads requests, and the headers of every answer. */
-function openInstance({ trustedProxies, log }: ApiParts): FastifyInstance {
+function openInstance({ trustedProxies, log, clock = systemClock }: ApiParts): FastifyInstance {
   const api = fastify({
     logger: false,
     genReqId: () => randomUUID(),
@@ -133,6 +135,7 @@ function openInstance({ trustedProxies, log }: ApiParts): FastifyInstance {
   });
   readJsonBodies(api);
   takeForms(api);
+  readUnreadBodies(api, clock);
   api.addHook("onRequest", (request, reply, done) => {
     void reply.header("x-request-id", request.id);
     setSecurityHeaders(reply);
@@ -150,6 +153,7 @@ function readJsonBodies(api: FastifyInstance): void {
   });
   api.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
     if (text === "") return done(null, undefined);
+    if (isTooDeep(String(text))) return done(new Fault("malformed", jsonTooDeep));
     try {
       done(null, JSON.parse(String(text)));
     } catch (error) {

@@ -8,17 +8,17 @@ import { showCreated } from "./apps.ts";
 import { buildOf, partOf, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { sendBytes } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
-import { projectGate } from "./project-gate.ts";
+import { OwnerGate } from "./owner-gate.ts";
 import { uploadUrl } from "./urls.ts";
 
 /** Each is an open file and a connection for as long as its client takes. */
-const downloads = { max: 20, projectMax: 4, projectWaitingMax: 20, what: "downloads" };
+const downloads = { max: 20, ownerMax: 4, ownerWaitingMax: 20, what: "downloads" };
 const waitMs = 20_000;
 
 /** Route handlers for deployments by upload. */
 export function uploadHandlers(parts: HandlerParts) {
   const { uploadDeployments, uploads, urls, limit } = parts;
-  const gate = projectGate(downloads);
+  const gate = new OwnerGate(parts, downloads);
   return {
     async deployUpload(call) {
       const projectId = projectOf(call);
@@ -42,7 +42,7 @@ export function uploadHandlers(parts: HandlerParts) {
       return showProgress(await uploads.receive(partOf(call, "upload_key"), arriving));
     },
     async downloadBuild(call) {
-      const entry = { key: projectOf(call), deadline: { waitMs, clock: parts.clock } };
+      const entry = { projectId: projectOf(call), deadline: { waitMs, clock: parts.clock } };
       return await gate.run(() => download(call, parts), entry);
     },
     async getUpload(call) {

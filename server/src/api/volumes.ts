@@ -7,20 +7,20 @@ import { volumeId, type DownloadedFile, type VolumeState } from "#volumes/volume
 import { bodyOf, partOf, pathPart, projectOf, streamOf, type ApiCall, type Handlers } from "./call.ts";
 import { sendFile } from "./file-answer.ts";
 import type { HandlerParts } from "./parts.ts";
-import { projectGate } from "./project-gate.ts";
+import { OwnerGate } from "./owner-gate.ts";
 import { downloadUrl, partUrl } from "./urls.ts";
 
 /** Each has a file open. */
-const downloads = { max: 64, projectMax: 32, projectWaitingMax: 256, what: "downloads" };
+const downloads = { max: 64, ownerMax: "half", ownerWaitingMax: 256, what: "downloads" } as const;
 const waitMs = 20_000;
 /** Each reads all names of a folder, which an app may have filled: a second of computing for a million. */
-const lists = { max: 4, projectMax: 2, projectWaitingMax: 20, what: "lists of files" };
+const lists = { max: 4, ownerMax: 2, ownerWaitingMax: 20, what: "lists of files" };
 
 /** Route handlers for volumes. */
 export function volumeHandlers(parts: HandlerParts) {
   const { volumes, volumeUploads, urls, clock } = parts;
-  const gate = projectGate(downloads);
-  const listGate = projectGate(lists);
+  const gate = new OwnerGate(parts, downloads);
+  const listGate = new OwnerGate(parts, lists);
   return {
     async listVolumes(call) {
       return [showVolume(await volumes.state(projectOf(call)))];
@@ -29,7 +29,7 @@ export function volumeHandlers(parts: HandlerParts) {
       const { dir, after, pageSize } = call.query;
       const page = { dir: String(dir ?? ""), after: String(after ?? ""), max: Number(pageSize) };
       const projectId = volumeOf(call);
-      const entries = await listGate.run(() => volumes.list(projectId, page), { key: projectId });
+      const entries = await listGate.run(() => volumes.list(projectId, page), { projectId });
       return entries.map(({ name, isFolder, sizeBytes, modifiedAt }) => ({
         ...{ name, is_folder: isFolder, size_bytes: sizeBytes },
         last_modified: modifiedAt.toISOString(),
@@ -69,8 +69,8 @@ export function volumeHandlers(parts: HandlerParts) {
     },
     async getVolumeFile(call) {
       const found = await volumes.findDownload(partOf(call, "download_key"));
-      // Those that wait have no file open: each project may have many.
-      const entry = { key: found.projectId, deadline: { waitMs, clock } };
+      // Those that wait have no file open: each owner may have many.
+      const entry = { projectId: found.projectId, deadline: { waitMs, clock } };
       return await gate.run(() => download(call, found, parts), entry);
     },
     async removeFile(call) {

@@ -18,9 +18,15 @@ type Parts = Foundation & {
   readonly onRemoved: () => void;
 };
 
+type AppSettings = {
+  readonly providers: readonly string[];
+  readonly gitHosts: GitHosts;
+  readonly projectsPerPerson: number;
+};
+
 /** Resolves when all routes are loaded; `removal` is not started. */
 export async function openApps(
-  { providers, gitHosts }: { readonly providers: readonly string[]; readonly gitHosts: GitHosts },
+  { providers, gitHosts, projectsPerPerson }: AppSettings,
   { receiver, personChanged, whyNever, isThere, onRemoved, db, notifications, sealer, log, clock, lifecycle }: Parts,
 ) {
   const routes = new Routes({ db, notifications, log, clock });
@@ -36,6 +42,7 @@ export async function openApps(
     receiver,
     providers,
     gitHosts,
+    projectsPerPerson,
     personChanged,
     whyNever,
     isThere,

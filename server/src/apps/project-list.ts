@@ -20,17 +20,21 @@ const projectsMax = 10_000;
 /** Use cases of projects. They throw `Fault("not_found" | "forbidden" | "invalid" | "conflict")`. */
 export class ProjectList {
   readonly #db: Db;
+  readonly #ownedMax: number;
   readonly #personChanged: (personId: string) => void;
   readonly #onDeleted: () => void;
 
   /** `personChanged` is called after the commit for each person with a new project, to update this process's cache of people. */
   constructor(options: {
     readonly db: Db;
+    /** How many projects one person may own when creating another; by default, any number. */
+    readonly ownedMax?: number | undefined;
     readonly personChanged: (personId: string) => void;
     /** Called after the commit when a project was deleted, perhaps with apps. */
     readonly onDeleted: () => void;
   }) {
     this.#db = options.db;
+    this.#ownedMax = options.ownedMax ?? Number.POSITIVE_INFINITY;
     this.#personChanged = options.personChanged;
     this.#onDeleted = options.onDeleted;
   }
@@ -69,7 +73,7 @@ export class ProjectList {
     this.requireMaker(caller);
     const ownerId = caller.kind === "person" ? caller.personId : null;
     const made = await this.#db.transaction().execute(async (tx) => {
-      const id = await createProject(tx, { name, ownerId, by });
+      const id = await createProject(tx, { name, ownerId, by, ownedMax: this.#ownedMax });
       const row = await findProject(tx, id);
       if (row === null) throw noSuchProject();
       return { ...viewOf(row, caller), role: ownerId === null ? null : ("owner" as const) };

@@ -34,6 +34,8 @@ export function useCases(options: {
   readonly gitHosts?: GitHosts;
   /** By default, there is everything. */
   readonly whyNever?: WhyNever;
+  /** How many projects one person may own when creating another; by default, any number. */
+  readonly projectsPerPerson?: number;
   /** By default, nothing that was built was removed. */
   readonly isThere?: IsThere;
   /** Called after the commit of a change of settings. */
@@ -63,7 +65,12 @@ export function useCases(options: {
     rollOuts: new RollOuts({ db, clock }),
     secrets: new Secrets({ db, sealer }),
     credentials: new Credentials({ db, sealer }),
-    projects: new ProjectList({ db, personChanged, onDeleted }),
+    projects: new ProjectList({
+      db,
+      personChanged,
+      onDeleted,
+      ownedMax: options.projectsPerPerson,
+    }),
     /** Records an attempt that was refused or failed; not in the transaction of a change, since there is none. */
     recordFailure: (attempt: Omit<AuditEntry, "outcome">): Promise<void> =>
       record(db, { ...attempt, outcome: "failure" }),

@@ -10,6 +10,7 @@ import { addBuildLines } from "#logs/build-log-store.ts";
 import type { Db, Tx } from "#store/database.ts";
 import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
+import { ownerKey } from "#store/project-owner.ts";
 import { lastLines } from "./build-ending.ts";
 import { isEnd, buildStatesBefore, takesMax } from "./build-states.ts";
 import { failReleases } from "./release-store.ts";
@@ -19,8 +20,8 @@ import { uploadHours } from "./upload-store.ts";
 /** What a worker needs to know about a build. */
 export type BuildRecord = NonNullable<Awaited<ReturnType<typeof readBuild>>>;
 
-/** The builds that a platform works on, and the maximum for one project while other projects have builds. */
-export type ProjectShare = {
+/** The builds that a platform works on, and the maximum for one owner's projects while there are other owners. */
+export type OwnerShare = {
   readonly running: readonly BuildId[];
   readonly runningMax: number;
   /** Those of `running` that use a slot: they do more than start their app. */
@@ -30,23 +31,30 @@ export type ProjectShare = {
 
 /**
  * Unfinished builds that may start: not cancelled, with their files, attempts left, no older unfinished build of the same app, and within
- * the share of their project. For `Leases.claim`.
+ * the share of their project's owner. For `Leases.claim`.
  */
-export function claimable({ running, runningMax, working, workingMax }: ProjectShare) {
+export function claimable({ running, runningMax, working, workingMax }: OwnerShare) {
+  const isSameOwner = sql`${ownerKey(sql`beside.project_id`)} = ${ownerKey(sql`builds.project_id`)}`;
   return {
     where: sql`ended_at is null and not awaits_upload and cancel_requested_at is null and lease_epoch < ${takesMax}
       and id <> all(${running}::uuid[]) and not exists (
       select from builds older
       where older.app_id = builds.app_id and older.number < builds.number and older.ended_at is null
         and not older.awaits_upload)
-      and (not exists (select from projects other where other.id <> builds.project_id) or (
+      and (not ${areSeveralOwners} or (
         select count(*) < ${runningMax} and count(*) filter (where beside.id = any(${working}::uuid[])) < ${workingMax}
-        from builds beside where beside.id = any(${running}::uuid[]) and beside.project_id = builds.project_id))`,
-    // Projects with fewer builds in progress first, so that one with a hundred in the queue does not block all others.
-    order: sql`(select count(*) from builds busy where busy.project_id = builds.project_id and busy.ended_at is null
-      and busy.lease_until > lease_clock()), created_at, number`,
+        from builds beside where beside.id = any(${running}::uuid[]) and ${isSameOwner}))`,
+    // Owners with fewer builds in progress first, so that one with a hundred in the queue does not block all others.
+    order: sql`(select count(*) from builds beside where beside.ended_at is null
+      and beside.lease_until > lease_clock() and ${isSameOwner}), created_at, number`,
   };
 }
+
+/** Projects without an owner are their own. */
+const areSeveralOwners = sql`(select count(*) > 1 from (
+  select distinct coalesce(members.person_id::text, projects.id) from projects
+    left join members on members.project_id = projects.id and members.role = 'owner'
+   where projects.deleted_at is null limit 2) as owner)`;
 
 /** Reads a build; undefined when it does not exist. */
 export async function readBuild(db: Db, buildId: BuildId) {

@@ -39,10 +39,10 @@ type Parts = Foundation & {
 /** What takes the files of deployments by upload. */
 export async function openUploads(
   { uploadSizeBytes, paths }: DeploySettings,
-  { db, clock, disk }: Pick<UploadsOptions, "db" | "clock" | "disk">,
+  { db, clock, disk, ownerKeyOf }: Pick<UploadsOptions, "db" | "clock" | "disk" | "ownerKeyOf">,
 ): Promise<Uploads> {
   await clearStaged(paths.uploadsDir);
-  return new Uploads({ db, clock, disk, uploadsDir: paths.uploadsDir, bytesMax: uploadSizeBytes });
+  return new Uploads({ db, clock, disk, ownerKeyOf, uploadsDir: paths.uploadsDir, bytesMax: uploadSizeBytes });
 }
 
 /** Returns the queue, which has started, and stops with the platform. */

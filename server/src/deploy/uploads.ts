@@ -10,7 +10,7 @@ import { record, type By } from "#audit/record.ts";
 import { diskFullRetrySeconds, sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
 import { Gate } from "#lib/gate.ts";
-import { shownAppId } from "#lib/ids.ts";
+import { shownAppId, type ProjectId } from "#lib/ids.ts";
 import { Latest } from "#lib/latest.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { zipOfTar, type PackedFiles } from "./tar-files.ts";
@@ -18,6 +18,8 @@ import * as store from "./upload-store.ts";
 
 export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly uploadsDir: string;
+  /** Whom a project counts to in fair shares. */
+  readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
   /** Of one zip. */
   readonly bytesMax: number;
   readonly disk: {
@@ -93,7 +95,10 @@ export class Uploads {
     // Its client has not seen the answer to the same request.
     if (upload.sizeBytes !== null) return await this.#progressOf(upload);
     this.#requireOpen(upload);
-    const leave = await this.#gate.enter({ key: upload.projectId, deadline: { waitMs, clock: this.#options.clock } });
+    const leave = await this.#gate.enter({
+      key: await this.#options.ownerKeyOf(upload.projectId),
+      deadline: { waitMs, clock: this.#options.clock },
+    });
     if (leave === null)
       throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
     try {
@@ -180,7 +185,9 @@ export class Uploads {
     let end = part.from;
     let countAt = end;
     try {
-      for await (const chunk of addAbortSignal(signal, body) as AsyncIterable<Buffer>) {
+      // A refusal leaves the request open for its answer.
+      const chunks = addAbortSignal(signal, body).iterator({ destroyOnReturn: false });
+      for await (const chunk of chunks as AsyncIterable<Buffer>) {
         // Also here: many may have begun when there was room.
         this.#requireRoom({ from: end, length: chunk.length, size: null });
         if (end >= countAt) {

@@ -19,10 +19,16 @@ const firstLineBytesMax = 512;
 /** A request line with a well-formed method, known or not. */
 const methodForm = new RegExp(`^(${tokenForm}) [\\x21-\\x7e]+ HTTP/1\\.[01]\r?\n`);
 
+/** As RFC 9112, 3.2 wants it. */
+const noHost: Refusal = {
+  status: "400 Bad Request",
+  message: "The request has no Host header: send the name of the platform in one.",
+};
+
 /** Why a request that node has parsed is not served; null: it is. */
 export function unfitness(request: IncomingMessage): Refusal | null {
   const { httpVersion } = request;
-  if (httpVersion === "1.1") return null;
+  if (httpVersion === "1.1") return request.headers.host === undefined ? noHost : null;
   if (httpVersion !== "1.0") {
     const message = `HTTP/${httpVersion} is not supported: send the request as HTTP/1.1.`;
     return { status: "505 HTTP Version Not Supported", message };

@@ -88,6 +88,8 @@ export function createListener(parts: ListenerParts): Listener {
     keepAliveInitialDelay: keepAliveProbeMs,
     optimizeEmptyRequests: true,
     insecureHTTPParser: false,
+    // Refused by `unfitness`, since node's refusal says nothing.
+    requireHostHeader: false,
     shouldUpgradeCallback: (request) => isWebSocket(request) && takerOf(parts, request) !== null && !isRefused(request),
   });
   // The byte limit bounds fields; a limit by number would silently drop the rest.

@@ -4,6 +4,7 @@ import { isSameText } from "#lib/same-text.ts";
 import type { GitHostKind } from "@slipway/contract/words.ts";
 import { readWebhookSecret, standardSignature } from "#lib/webhook-signature.ts";
 import { commitText } from "#deploy/source.ts";
+import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 import { readOneRef, readSeveralRefs, repositoryIn, type RefUpdate } from "./push-bodies.ts";
 
 /** Header fields by lower-case name, as Node gives them. */
@@ -108,7 +109,9 @@ export function readPush({ host, event }: HookEvent, message: SignedMessage): Pu
 function jsonOf({ headers, body }: SignedMessage): unknown {
   const isForm = String(headers["content-type"]).startsWith("application/x-www-form-urlencoded");
   const text = body.toString("utf8");
-  return JSON.parse(isForm ? (new URLSearchParams(text).get("payload") ?? "") : text);
+  const json = isForm ? (new URLSearchParams(text).get("payload") ?? "") : text;
+  if (isTooDeep(json)) throw new Error(jsonTooDeep);
+  return JSON.parse(json);
 }
 
 /** Over the bytes as they were received. GitLab sends the secret itself, or signs as Standard Webhooks does ("signing token"). */

@@ -26,7 +26,9 @@ function callOf(wish: Partial<FinishedCall> = {}): FinishedCall {
   };
 }
 
-function stage(options: { perSecondMax?: number; failures?: number; leftOutFailures?: number } = {}) {
+function stage(
+  options: { perSecondMax?: number; successesPerMinute?: number; failures?: number; leftOutFailures?: number } = {},
+) {
   const clock = new VirtualClock();
   const written: (readonly CallRecord[])[] = [];
   const logged: Record<string, unknown>[] = [];
@@ -37,7 +39,7 @@ function stage(options: { perSecondMax?: number; failures?: number; leftOutFailu
     written.push(records);
   };
   const log = pino({}, { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) });
-  const { perSecondMax = 2_000 } = options;
+  const { perSecondMax = 2_000, successesPerMinute = Number.POSITIVE_INFINITY } = options;
   const counts = new Map<string, LeftOutCalls>();
   let leftOutFailures = options.leftOutFailures ?? 0;
   const writeLeftOut = async (rows: readonly LeftOutCalls[]): Promise<void> => {
@@ -46,7 +48,7 @@ function stage(options: { perSecondMax?: number; failures?: number; leftOutFailu
     // As when the connection breaks after the commit.
     if (leftOutFailures-- > 0) throw new Error("the database is away");
   };
-  const records = new CallRecords({ write, writeLeftOut, clock, log, perSecondMax });
+  const records = new CallRecords({ write, writeLeftOut, clock, log, perSecondMax, successesPerMinute });
   const leftOut = (): number[] => [...counts.values()].map(({ calls }) => calls);
   const recover = (): void => void (failures = 0);
   return { clock, written, records, leftOut, counts, logged, recover };
@@ -104,6 +106,25 @@ describe("records of calls", () => {
       written.map((batch) => batch.length),
       [1_000, 1_000, 500],
     );
+  });
+
+  test("are a sample of the successful calls of each app and minute, and all that failed; the rest is counted", async () => {
+    const { clock, records, written, leftOut } = stage({ successesPerMinute: 3 });
+    for (let count = 0; count < 10; count++) records.onFinished(callOf());
+    for (let count = 0; count < 10; count++) records.onFinished(callOf({ status: 500 }));
+    records.onFinished(callOf({ outcome: "client_gone" }));
+    records.onFinished(callOf({ appId: "p-1-other" as AppId }));
+    await clock.advance(300);
+    const states = Map.groupBy(written.flat(), ({ state }) => state);
+    assert.deepEqual(
+      [states.get("success")?.length, states.get("failure")?.length, states.get("cancelled")?.length],
+      [4, 10, 1],
+    );
+    await clock.advance(60_000);
+    assert.deepEqual(leftOut(), [7]);
+    records.onFinished(callOf());
+    await clock.advance(300);
+    assert.equal(written.flat().length, 16, "the next minute begins anew");
   });
 
   test("are bounded per second, half of it for one app; the rest is counted by app and written soon", async () => {

@@ -1,10 +1,12 @@
-// Records finished plain calls in the background: collects and writes them in batches, up to a limit per second. A record
-// matters less than a call: what exceeds the limit or cannot be written is omitted and counted.
+// Records finished plain calls in the background: collects and writes them in batches, up to a limit per second, and of
+// successful ones a sample of each app. A record matters less than a call: what is not in the sample, exceeds the limit or cannot
+// be written is omitted and counted. Charts and bills do not use records.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
+import { RateLimit } from "#lib/rate-limit.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
-import { callRecordOf, isBrokenOff, type CallRecord } from "./call-record.ts";
+import { callRecordOf, isBrokenOff, stateOf, type CallRecord } from "./call-record.ts";
 import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
 /** `callRecordWriter` creates the writer. */
@@ -14,6 +16,8 @@ export type CallRecordsOptions = LeftOutOptions & {
   readonly whyBrokenOff?: (replicaId: ReplicaId, runId: RunId) => Promise<string | null>;
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
+  /** The first so many successful calls of an app in each minute are recorded; by default, all. */
+  readonly successesPerMinute?: number;
 };
 
 /** Calls that end within this time are written together. */
@@ -33,10 +37,12 @@ export class CallRecords {
   readonly #whyBrokenOff: CallRecordsOptions["whyBrokenOff"];
   /** Records that wait for the reason. */
   readonly #waiting = new Set<Promise<void>>();
+  readonly #successes: RateLimit;
   #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
 
   constructor(options: CallRecordsOptions) {
-    const { write, clock, log, perSecondMax = 2_000 } = options;
+    const { write, clock, log, perSecondMax = 2_000, successesPerMinute = Number.POSITIVE_INFINITY } = options;
+    this.#successes = new RateLimit({ max: successesPerMinute, clock });
     this.#clock = clock;
     this.#perSecondMax = perSecondMax;
     this.#whyBrokenOff = options.whyBrokenOff;
@@ -55,7 +61,8 @@ export class CallRecords {
 
   /** Handles each finished call; returns at once and never throws. Bound, so it can be passed to the proxy directly. */
   readonly onFinished = (call: FinishedCall): void => {
-    if (this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
+    const isSampled = stateOf(call) !== "success" || this.#successes.tryTake(call.appId);
+    if (!isSampled || this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
     const { replicaId, runId } = call;
     const why = replicaId !== null && isBrokenOff(call) ? this.#whyBrokenOff?.(replicaId, runId) : undefined;
     if (why === undefined || this.#waiting.size >= queueMax) return this.#add(callRecordOf(call));

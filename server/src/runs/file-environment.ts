@@ -4,6 +4,7 @@ import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { stringify } from "smol-toml";
 import { z } from "zod";
 import { Fault } from "#lib/fault.ts";
+import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 
 const digestLengthMax = 8_000;
 const textBytesMax = 262_144;
@@ -60,8 +61,10 @@ export function textOfDigest(digest: string): string {
 }
 
 function parsed(body: Buffer): unknown {
+  const text = body.toString();
+  if (isTooDeep(text)) throw new Fault("malformed", jsonTooDeep);
   try {
-    return JSON.parse(body.toString());
+    return JSON.parse(text);
   } catch (error) {
     throw new Fault("malformed", "The body is not JSON.", { cause: error });
   }

@@ -6,6 +6,7 @@ import type { CheckedUpload, UploadDeployments } from "#apps/upload-deployments.
 import type { Routes } from "#apps/routes.ts";
 import type { By } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
+import { isTooDeep, jsonTooDeep } from "#lib/json-depth.ts";
 import { newRunId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { digestOf, environmentText, textOfDigest } from "./file-environment.ts";
 import { fileRunBody, fileRunPath, type FileRunArguments } from "./file-run-entry.ts";
@@ -109,6 +110,7 @@ function fileOf(filename: string, files: ReadonlySet<string>): string {
 }
 
 function requireObject(data: string): void {
+  if (isTooDeep(data)) throw new Fault("malformed", jsonTooDeep);
   let value: unknown;
   try {
     value = JSON.parse(data);

@@ -24,6 +24,8 @@ export type RunSettings = {
   readonly resultBytesMax: number;
   readonly resultRetentionDays: number;
   readonly runRetentionDays: number;
+  readonly callRetentionDays: number;
+  readonly callRecordsPerMinute: number;
   readonly runsAtOnce: number;
   readonly lineLength: number;
 };
@@ -52,10 +54,11 @@ export function openFileRuns(
 
 /** Opens the recording of plain calls. */
 export function openCallRecords(
+  { callRecordsPerMinute: successesPerMinute }: RunSettings,
   { db, clock, log, lifecycle }: Foundation,
   whyBrokenOff: NonNullable<CallRecordsOptions["whyBrokenOff"]>,
 ): CallRecords {
-  const records = new CallRecords({ ...callRecordWriter(db), whyBrokenOff, clock, log });
+  const records = new CallRecords({ ...callRecordWriter(db), whyBrokenOff, successesPerMinute, clock, log });
   lifecycle.onClose("records of calls", () => records.stop());
   return records;
 }

@@ -17,12 +17,15 @@ export function runRetention(options: {
   readonly clock: Clock;
   readonly resultRetentionDays: number;
   readonly runRetentionDays: number;
+  /** Of records of plain calls; by default as of runs. */
+  readonly callRetentionDays?: number;
 }): RemovalStep[] {
-  const { db, clock, resultRetentionDays, runRetentionDays } = options;
+  const { db, clock, resultRetentionDays, runRetentionDays, callRetentionDays = runRetentionDays } = options;
   // No later than their runs: runs are deleted in large batches, so they should have no bodies by then.
   const bodiesBefore = daysAgo(clock, Math.min(resultRetentionDays, runRetentionDays));
   const bodies = { before: bodiesBefore, batchMax: bodiesMax };
   const before = daysAgo(clock, runRetentionDays);
+  const callsBefore = daysAgo(clock, callRetentionDays);
   return [
     olderRows(db, { name: "results", table: "run_results", time: "created_at", ...bodies }),
     {
@@ -31,8 +34,13 @@ export function runRetention(options: {
       remove: (limit) => deleteOldRequests(db, { before: bodiesBefore, limit }),
     },
     olderRows(db, { name: "runs", table: "runs", time: "ended_at", before }),
-    olderRows(db, { name: "calls", table: "calls", time: "ended_at", before }),
-    olderRows(db, { name: "numbers of calls that were not recorded", table: "calls_left_out", time: "at", before }),
+    olderRows(db, { name: "calls", table: "calls", time: "ended_at", before: callsBefore }),
+    olderRows(db, {
+      name: "numbers of calls that were not recorded",
+      table: "calls_left_out",
+      time: "at",
+      before: callsBefore,
+    }),
     olderRows(db, { name: "keys", table: "run_keys", time: "created_at", before: daysAgo(clock, keyDays) }),
     olderRows(db, {
       name: "keys of requests",

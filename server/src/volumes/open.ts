@@ -1,4 +1,5 @@
 // Opens the volumes of projects, and the loop that removes what is left of uploads, downloads and removed folders.
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { OpenedDriver } from "#drivers/opened-driver.ts";
 import { Loop } from "#lib/loop.ts";
 import { removeOld } from "#lib/retention.ts";
@@ -14,7 +15,8 @@ export type VolumeSettings = {
   readonly meteringSeconds: number;
 };
 
-type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> & Pick<OpenedDriver, "disk" | "files">;
+type Parts = Pick<Foundation, "db" | "clock" | "log" | "lifecycle"> &
+  Pick<OpenedDriver, "disk" | "files"> & { readonly ownerKeyOf: OwnerKeyOf };
 type Removing = Pick<Parts, "disk" | "files" | "db" | "log"> & { readonly space: VolumeSpace };
 
 /** A removed folder is deleted at once, and tried again soon while it is there; the rest may stay a little longer. */
@@ -28,9 +30,9 @@ const meteringTurns = 10;
 /** Call it before apps run: it limits what they write. */
 export async function openVolumes(
   { disk: { storageBytes }, meteringSeconds }: VolumeSettings,
-  { db, clock, log, lifecycle, disk, files }: Parts,
+  { db, clock, log, lifecycle, disk, files, ownerKeyOf }: Parts,
 ): Promise<{ readonly volumes: Volumes; readonly volumeUploads: VolumeUploads }> {
-  const space = new VolumeSpace({ db, clock, files, disk, bytesMax: storageBytes });
+  const space = new VolumeSpace({ db, clock, files, disk, ownerKeyOf, bytesMax: storageBytes });
   await space.open();
   lifecycle.onClose("sizes of volumes", () => space.close());
   let cancelRetry = (): void => undefined;
@@ -49,7 +51,7 @@ export async function openVolumes(
   });
   return {
     volumes: new Volumes({ db, files, space, onRemoved: () => loop.nudge() }),
-    volumeUploads: new VolumeUploads({ db, clock, files, space, disk }),
+    volumeUploads: new VolumeUploads({ db, clock, files, space, disk, ownerKeyOf }),
   };
 }
 

@@ -1,4 +1,5 @@
 // How much each volume may hold, and how much it holds, as far as that was counted lately.
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import type { StorageFiles } from "#drivers/storage-files.ts";
 import { sizeText } from "#lib/disk-full.ts";
 import { Fault } from "#lib/fault.ts";
@@ -12,6 +13,7 @@ export type VolumeSpaceOptions = Pick<Foundation, "db" | "clock"> & {
   readonly files: Pick<StorageFiles, "usedBytes">;
   /** Ends replicas that write beyond the limit. */
   readonly disk: { limitStorage(projectId: ProjectId, bytes: number): void };
+  readonly ownerKeyOf: OwnerKeyOf;
   /** The operator's limit, which no volume may exceed; null: none. */
   readonly bytesMax: number | null;
 };
@@ -32,7 +34,7 @@ export class VolumeSpace {
   readonly #sizesGb = new Map<ProjectId, number>();
   readonly #counted = new LruMap<ProjectId, Counted>(volumesMax);
   readonly #counting = new Map<ProjectId, Promise<number | null>>();
-  readonly #gate = new Gate({ max: countsAtOnce, waitingMax: volumesMax });
+  readonly #gate = new Gate({ max: countsAtOnce, keyMax: 1, waitingMax: volumesMax });
   readonly #closing = new AbortController();
 
   constructor(options: VolumeSpaceOptions) {
@@ -105,7 +107,7 @@ export class VolumeSpace {
 
   async #count(projectId: ProjectId): Promise<number | null> {
     const { clock, files } = this.#options;
-    const leave = await this.#gate.enter();
+    const leave = await this.#gate.enter({ key: await this.#options.ownerKeyOf(projectId) });
     try {
       if (leave === null) return null;
       const beganMs = clock.monotonicMs();

@@ -4,6 +4,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { addAbortSignal, type Readable } from "node:stream";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { lockProject } from "#accounts/project-store.ts";
 import type { By } from "#audit/record.ts";
 import type { SharedDisk } from "#drivers/opened-driver.ts";
@@ -24,6 +25,7 @@ export type VolumeUploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly files: Pick<StorageFiles, "openIncoming" | "finishIncoming" | "hasIncoming" | "place">;
   readonly space: VolumeSpace;
   readonly disk: Pick<SharedDisk, "room" | "storeRefusal">;
+  readonly ownerKeyOf: OwnerKeyOf;
 };
 
 /** With the key of the addresses that take the parts. */
@@ -96,7 +98,10 @@ export class VolumeUploads {
     if (upload === undefined || !(number >= 1 && number <= upload.partCount))
       throw new Fault("not_found", "There is no part of an upload with this address, or its time is over.");
     if (upload.isComplete) throw new Fault("conflict", "The upload is complete: begin another one.");
-    const leave = await this.#gate.enter({ key: upload.projectId, deadline: { waitMs, clock: this.#options.clock } });
+    const leave = await this.#gate.enter({
+      key: await this.#options.ownerKeyOf(upload.projectId),
+      deadline: { waitMs, clock: this.#options.clock },
+    });
     if (leave === null)
       throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
     try {
@@ -211,7 +216,8 @@ async function writeBody(
 ): Promise<{ readonly bytes: number; readonly digest: string }> {
   const hash = createHash("sha256");
   let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
+  // A refusal leaves the request open for its answer.
+  for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     if (bytes + chunk.length > partBytes) throw tooLarge();
     hash.update(chunk);
     for (let done = 0; done < chunk.length;) {

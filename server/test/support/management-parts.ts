@@ -1,5 +1,6 @@
 // Everything behind the management API, on a fresh database, except the execution of builds; `management-api.ts` serves it.
 import type { TestContext } from "node:test";
+import { ownerKeys } from "#accounts/owner-keys.ts";
 import { RequestKeys } from "#accounts/request-keys.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { OutwardClient } from "#lib/outward-request.ts";
@@ -95,22 +96,23 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const door = await openDoor(t, fixture, { ...options, baseUrl });
   const { cases, apiParts } = useCasesOf(fixture, door, options);
   const { db, clock } = fixture;
+  const ownerKeyOf = ownerKeys({ db, clock });
   const uploadsDir = temporaryFolder(t, "uploads");
   const room = { bytes: 1e9, reserveBytes: 0 };
   const disk = {
     ...{ room, buildRefusal: () => null, storeRefusal: () => null },
     ...{ limitStorage: () => undefined, endReplicas: () => undefined },
   };
-  const uploads = new Uploads({ db, clock, uploadsDir, bytesMax: 1_000_000, disk });
+  const uploads = new Uploads({ db, clock, uploadsDir, bytesMax: 1_000_000, disk, ownerKeyOf });
   const storageDir = temporaryFolder(t, "storage");
   const files = new StorageFiles({ storageDir, userOf: () => null, isUserOwned: false });
-  const space = new VolumeSpace({ db, clock, files, disk, bytesMax: options.storageBytes ?? null });
+  const space = new VolumeSpace({ db, clock, files, disk, ownerKeyOf, bytesMax: options.storageBytes ?? null });
   await space.open();
   const volumes = new Volumes({ db, files, space, onRemoved: () => undefined });
-  const volumeUploads = new VolumeUploads({ db, clock, files, space, disk });
+  const volumeUploads = new VolumeUploads({ db, clock, files, space, disk, ownerKeyOf });
   const fileRuns = openFileRuns({ asyncBodyBytesMax: 1_000_000 }, cases);
   const repositories = repositoriesOf(t, fixture, { ...options, cases });
-  const all = { ...apiParts, uploads, fileRuns, volumes, volumeUploads, repositories };
+  const all = { ...apiParts, ownerKeyOf, uploads, fileRuns, volumes, volumeUploads, repositories };
   return { fixture, door, cases, apiParts: all, uploadsDir, storageDir };
 }
 

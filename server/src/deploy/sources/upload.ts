@@ -2,7 +2,7 @@
 // `deploy/build.ts`, stage `source`.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -17,6 +17,11 @@ export const filesMax = 200_000;
 const foldersMaxDefault = 50_000;
 const pathLengthMax = 1000;
 const partLengthMax = 255;
+/** Files of apps, also sparse ones, are packed to a tenth or so; of small uploads anything is fine. */
+const ratioMax = 200;
+const modestBytes = 256_000_000;
+/** Old packers of Windows write backslashes between folders, which the library reads as slashes. */
+const zipOptions = { lazyEntries: true, autoClose: false, strictFileNames: false } as const;
 const fileTypeBits = 0o170000;
 const fileTypes = { regular: 0o100000, folder: 0o040000, link: 0o120000 } as const;
 
@@ -35,8 +40,8 @@ export async function unpack(
   await mkdir(appDir);
   const unpacking = new Unpacking({ appDir, signal, ...max });
   try {
-    // Old packers of Windows write backslashes between folders, which the library reads as slashes.
-    const zip = await openPromise(zipPath, { lazyEntries: true, autoClose: false, strictFileNames: false });
+    await requireModest(zipPath, max.bytesMax, signal);
+    const zip = await openPromise(zipPath, zipOptions);
     try {
       for await (const entry of zip.eachEntry()) await unpacking.take(zip, entry);
     } finally {
@@ -56,6 +61,30 @@ export async function unpack(
   );
   const content = contentOf(files);
   return { ...{ commit: null, message: null, author: null, branch: null, defaultBranch: null }, content, appDir };
+}
+
+/** Refuses what would take far more than it seems, before anything of it is written: parts of a zip may be in many of its files. */
+async function requireModest(zipPath: string, bytesMax: number, signal: AbortSignal): Promise<void> {
+  const { size } = await stat(zipPath);
+  const modestMax = Math.max(modestBytes, size * ratioMax);
+  let bytes = 0;
+  const zip = await openPromise(zipPath, zipOptions);
+  try {
+    for await (const entry of zip.eachEntry()) {
+      signal.throwIfAborted();
+      bytes += entry.uncompressedSize;
+      if (bytes > bytesMax) throw tooLarge(bytesMax);
+      if (bytes <= modestMax) continue;
+      const text = `The upload unpacks to more than ${ratioMax} times its size of ${sizeText(size)}: leave out files that hold the same again and again, or make them in the build.`;
+      throw new BuildFailed(text);
+    }
+  } finally {
+    zip.close();
+  }
+}
+
+function tooLarge(bytesMax: number): BuildFailed {
+  return new BuildFailed(`The unpacked upload is larger than ${sizeText(bytesMax)} (SLIPWAY_UPLOAD_SIZE_MB).`);
 }
 
 class Unpacking {
@@ -85,7 +114,7 @@ class Unpacking {
       transform: (chunk: Buffer, _encoding, done) => {
         this.bytes += chunk.length;
         digest.update(chunk);
-        done(this.bytes > this.#given.bytesMax ? this.#tooLarge() : null, chunk);
+        done(this.bytes > this.#given.bytesMax ? tooLarge(this.#given.bytesMax) : null, chunk);
       },
     });
     const content = await zip.openReadStreamPromise(entry);
@@ -103,11 +132,6 @@ class Unpacking {
     if (this.#folders.size >= foldersMax) throw new BuildFailed(`The upload has more than ${foldersMax} folders.`);
     await mkdir(join(appDir, path));
     this.#folders.add(path);
-  }
-
-  #tooLarge(): BuildFailed {
-    const max = sizeText(this.#given.bytesMax);
-    return new BuildFailed(`The unpacked upload is larger than ${max} (SLIPWAY_UPLOAD_SIZE_MB).`);
   }
 }
 

@@ -1,0 +1,54 @@
+// The gate for expensive requests: the owners of projects take turns, so that one person's searches leave database connections
+// and memory to everything else, however many projects that person has.
+import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
+import { Fault } from "#lib/fault.ts";
+import { Gate, type GateEntry, type Leave } from "#lib/gate.ts";
+import type { ProjectId } from "#lib/ids.ts";
+
+type Bounds = {
+  readonly max: number;
+  /** Of the projects of one owner. `half`: at most as many as that leaves to others. */
+  readonly ownerMax: number | "half";
+  readonly ownerWaitingMax: number;
+  /** The name of the requests, for the refusal. */
+  readonly what: string;
+};
+
+type Entry = Pick<GateEntry, "deadline"> & { readonly projectId: ProjectId };
+
+/** Slots and their queue, by the owner of a project. */
+export class OwnerGate {
+  readonly #ownerKeyOf: OwnerKeyOf;
+  readonly #gate: Gate;
+  readonly #refusal: () => Fault;
+
+  constructor({ ownerKeyOf }: { readonly ownerKeyOf: OwnerKeyOf }, bounds: Bounds) {
+    const { max, ownerMax, ownerWaitingMax, what } = bounds;
+    const own = ownerMax === "half" ? Math.ceil(max / 2) : ownerMax;
+    const message = `Too many requests for ${what} at once: at most ${own} of one owner's projects are answered and ${ownerWaitingMax} wait, ${max} of all are answered; try again when some have been.`;
+    this.#ownerKeyOf = ownerKeyOf;
+    this.#refusal = () => new Fault("rate_limited", message, { retryAfterSeconds: 1 });
+    this.#gate = new Gate({
+      ...{ max, keyMax: ownerMax, keyWaitingMax: ownerWaitingMax },
+      waitingMax: Number.POSITIVE_INFINITY,
+    });
+  }
+
+  /** Throws `Fault("rate_limited")` when too many requests of the owner wait, or when this one has waited too long. */
+  async run<Result>(work: () => Promise<Result>, entry: Entry): Promise<Result> {
+    const leave = await this.enter(entry);
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
+  }
+
+  /** Resolves with what frees the slot; rejects as `run` does. */
+  async enter({ projectId, deadline }: Entry): Promise<Leave> {
+    const key = await this.#ownerKeyOf(projectId);
+    const leave = await this.#gate.enter(deadline === undefined ? { key } : { key, deadline });
+    if (leave === null) throw this.#refusal();
+    return leave;
+  }
+}

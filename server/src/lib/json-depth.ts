@@ -1,0 +1,29 @@
+// How deep JSON of strangers is nested, before it is parsed: a parser makes an object of each bracket, which takes hundreds of times
+// the space of the text.
+
+/** No request of the platform's own interface has a tenth of it. */
+export const jsonDepthMax = 100;
+
+/** The refusal of a body. */
+export const jsonTooDeep = `The JSON is nested more than ${jsonDepthMax} levels deep.`;
+
+const quote = 0x22;
+const backslash = 0x5c;
+
+/** True when arrays and objects are nested deeper than `jsonDepthMax`. Says nothing about whether the text is JSON. */
+export function isTooDeep(text: string): boolean {
+  let depth = 0;
+  let isInText = false;
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (isInText) {
+      if (code === backslash) index++;
+      else if (code === quote) isInText = false;
+    } else if (code === quote) isInText = true;
+    // `[` and `{`, and what closes them.
+    else if (code === 0x5b || code === 0x7b) {
+      if (++depth > jsonDepthMax) return true;
+    } else if (code === 0x5d || code === 0x7d) depth--;
+  }
+  return false;
+}
