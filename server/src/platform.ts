@@ -82,8 +82,8 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   await releaseReserve(config.dataDir);
   const { lost, counts, ...foundation } = await openStore(settings, { ...given, clock, sealedColumns });
   const { db, lifecycle, log } = foundation;
+  const ownerKeyOf = ownerKeys(foundation);
   const reached = new Reached();
-  const ownerKeyOf = ownerKeys({ db, clock });
 
   const keys = await openSigningKeys(foundation);
   const people = await openPeople(settings, { ...foundation, keys, baseUrl: () => reached.urls.baseUrl });
@@ -144,8 +144,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   startRollOuts({ ...foundation, routes, conditionsOf: calls.conditionsOf, mailOwners: membership.mailOwners });
   removal.start();
   health.serve(lifecycle);
-  const measured = { ...calls, webhooks, counts, queue, disk, driver, health, guard };
-  await openMetrics(config, { ...foundation, ...measured });
+  await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, driver, health, guard });
   return { baseUrl, lost, replicas: () => countReplicas(scheduler) };
 }
 

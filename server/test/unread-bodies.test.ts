@@ -26,7 +26,9 @@ async function post(baseUrl: string, { line, fields, bytes, isChunked }: Sent): 
   await once(socket, "connect");
   const length = isChunked ? "transfer-encoding: chunked" : `content-length: ${bytes}`;
   const write = (data: string | Buffer): Promise<void> =>
-    new Promise((resolve, reject) => socket.write(data, (error) => (error instanceof Error ? reject(error) : resolve())));
+    new Promise((resolve, reject) =>
+      socket.write(data, (error) => (error instanceof Error ? reject(error) : resolve())),
+    );
   await write(`${line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n${fields}\r\n${length}\r\n\r\n`);
   const piece = Buffer.alloc(65_536, "x");
   for (let sent = 0; sent < bytes; sent += piece.length) {
