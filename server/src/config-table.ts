@@ -70,6 +70,9 @@ export const settingTable = {
   SLIPWAY_DOCKER_BUILD_NETWORK: choice("open", ["open", "closed"]).about(
     "Network of builds of images, which is the engine's default bridge. closed: private networks, services of this machine and metadata addresses are closed to all containers on it, also to those of others; this needs root and the program nft. open: as the engine has it.",
   ),
+  SLIPWAY_DOCKER_REGISTRIES: list("").about(
+    "Registries from which builds of images may pull beside the usual public ones, with their ports, separated by commas, such as registry.example.com:5000; a star stands for one part of a name, and alone for all. A registry can have the engine fetch any address of its machine: name only those whose operators you trust.",
+  ),
   SLIPWAY_IMAGE_REGISTRY: text(null).about(
     "Name in a registry to which images of apps are pushed, such as registry.example.com/apps; default: images stay in the engine.",
   ),

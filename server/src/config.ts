@@ -143,6 +143,7 @@ function dockerSettings(text: Read<string | null>, integer: Read<number>) {
     },
     areBuildsClosed: parseChoice("SLIPWAY_DOCKER_BUILD_NETWORK", text("SLIPWAY_DOCKER_BUILD_NETWORK")) === "closed",
     registry: name === null ? null : { name, auth: auth === null ? null : new Secret(auth) },
+    moreRegistries: parseRegistries(text("SLIPWAY_DOCKER_REGISTRIES")),
   };
 }
 
@@ -206,6 +207,16 @@ function parseList(given: string | null): readonly string[] {
     .split(",")
     .map((part) => part.trim())
     .filter((part) => part !== "");
+}
+
+function parseRegistries(given: string | null): readonly string[] {
+  const wrong = parseList(given).find((one) => one !== "*" && !/^[\w*-]+(?:\.[\w*-]+)*(?::\d{1,5})?$/.test(one));
+  if (wrong !== undefined) {
+    refuse(
+      `SLIPWAY_DOCKER_REGISTRIES must be names of registries, separated by commas, such as registry.example.com:5000, *.example.com or *, but one is ${wrong}.`,
+    );
+  }
+  return parseList(given);
 }
 
 /** `version` 4: allow only IPv4. */

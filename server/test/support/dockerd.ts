@@ -8,6 +8,9 @@ import { endProcessesBelow, enginePath, makeBridge, removeTraces, type EngineNet
 import { until } from "./until.ts";
 
 const programs = ["dockerd", "docker", "containerd", "runc", "iptables", "ip", "setpriv"];
+/** A folder with the programs of another engine than Debian's: dockerd, containerd with its shim, runc, docker-proxy. */
+const otherEngine = process.env["SLIPWAY_TEST_DOCKERD"];
+const path = otherEngine === undefined ? enginePath : `${otherEngine}:${enginePath}`;
 const clientProgram = "/usr/bin/docker";
 const startWaitMs = 90_000;
 /** It ends its containers first. */
@@ -43,7 +46,7 @@ export type StartedEngine = Engine & {
 /** Why no engine can be started here; false when one can. */
 export function engineObstacle(): string | false {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "only root on Linux can start a Docker engine";
-  const folders = enginePath.split(":");
+  const folders = path.split(":");
   const missing = programs.find((name) => !folders.some((folder) => existsSync(join(folder, name))));
   return missing === undefined ? false : `there is no ${missing}, which a Docker engine needs`;
 }
@@ -130,7 +133,7 @@ function spawnEngine(
   const words = Object.entries(options).map(([option, value]) => `--${option}=${value}`);
   const log = openSync(join(folder, "log"), "a");
   try {
-    const env = { PATH: enginePath, TMPDIR: join(folder, "tmp") };
+    const env = { PATH: path, TMPDIR: join(folder, "tmp") };
     const stdio = ["ignore", log, log] as const;
     return spawn("setpriv", ["--pdeathsig", "TERM", "dockerd", ...words], { env, cwd: "/", stdio: [...stdio] });
   } finally {

@@ -60,6 +60,9 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
       registry: null,
       limits: null,
       firewall: null,
+      segment: null,
+      // Those of tests.
+      moreRegistries: ["*"],
       clock: systemClock,
       log: silentLog,
     },

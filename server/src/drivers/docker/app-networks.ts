@@ -167,7 +167,7 @@ function hashOf(text: string): string {
 }
 
 /** The interface of the network in which the engine runs builds; null: it has none. */
-export async function defaultBridge({ calls }: Engine): Promise<string | null> {
+export async function defaultBridge({ calls }: Pick<Engine, "calls">): Promise<string | null> {
   const network = (await unlessStatus([404], calls.getNetwork("bridge").inspect())) as NetworkInspectInfo | undefined;
   return network === undefined ? null : (network.Options?.[bridgeOption] ?? "docker0");
 }

@@ -7,6 +7,7 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { explainPull } from "./build-error.ts";
 import { labels } from "./container-spec.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
+import { mayPull, registryRefused } from "./image-sources.ts";
 import { authOf, type RegistryAuths } from "./registry-auth.ts";
 
 type Given = {
@@ -36,13 +37,39 @@ export async function checkDigests(
   }
   for (const name of names) {
     signal.throwIfAborted();
-    const image = calls.getImage(name);
-    // What the operator has loaded is for everybody; images of apps are not.
-    const held = await unlessStatus([404], image.inspect());
-    if (held !== undefined && held.Config.Labels?.[labels.build] === undefined) continue;
+    if (await isLoaded(calls, name)) continue;
     const reason = await whyNotGiven(calls, { name, authconfig: authOf(name, auths, usual), signal });
     if (reason !== null) throw new BuildFailed(explainPull(name, reason, Object.keys(auths).length > 0));
   }
+}
+
+/** What the operator has loaded is for everybody; images of apps are not. */
+async function isLoaded(calls: Docker, name: string): Promise<boolean> {
+  const held = await unlessStatus([404], calls.getImage(name).inspect());
+  return held !== undefined && held.Config.Labels?.[labels.build] === undefined;
+}
+
+/** Without options of a path, which the engine's interface could read otherwise. */
+const nameForm = /^(?!.*\.\.)[\w.:/@-]+$/;
+
+/**
+ * Throws `BuildFailed` for the first image that is neither in the engine nor at a registry that builds may pull from; `more`: see
+ * `mayPull`. Returns whether the build may look up an image, by the name that BuildKit has for it.
+ */
+export async function checkRegistries(
+  { calls }: Pick<Engine, "calls">,
+  images: readonly string[],
+  more: readonly string[],
+): Promise<(image: string) => boolean> {
+  const loaded: string[] = [];
+  for (const image of new Set(images)) {
+    if (mayPull(image, more)) continue;
+    if (!nameForm.test(image) || !(await isLoaded(calls, image))) throw registryRefused(image);
+    loaded.push(image);
+  }
+  const isOf = (image: string, name: string): boolean =>
+    image === name || image.startsWith(`${name}:`) || image.startsWith(`${name}@`);
+  return (image) => mayPull(image, more) || loaded.some((name) => isOf(image, name));
 }
 
 /** What the registry says against it; null: the app may have the image. The registry's answer can have any size. */

@@ -46,6 +46,8 @@ export type ProgressOptions = {
   readonly clock: Clock;
   /** Called for a step in which the engine itself fetches an address. */
   readonly onFetch?: (title: string) => void;
+  /** Called with each image that is looked up, or copied from. */
+  readonly onImage?: (image: string) => void;
   /** Called with each image that is looked up by digest. */
   readonly onDigest?: (image: string) => void;
 };
@@ -119,6 +121,8 @@ export class BuildProgress {
     const stage = step?.stage ?? (text.startsWith("FROM ") ? "prepare" : "commands");
     const from = /^\[internal\] load metadata for (\S+)/.exec(name)?.[1] ?? /^FROM (\S+)/.exec(text)?.[1];
     const image = from?.slice(0, titleCharactersMax) ?? null;
+    const source = from ?? /^FROM (\S+)/.exec(name)?.[1];
+    if (source !== undefined && /[./:]/.test(source)) this.#options.onImage?.(source);
     const title = step?.title ?? (own === undefined ? name.slice(0, titleCharactersMax) : instruction);
     if (step === null && fetchesAddress(name)) this.#options.onFetch?.(name);
     const [, asked] = /^\[internal\] load metadata for (\S+@\S+)/.exec(name) ?? [];

@@ -4,8 +4,6 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
-import { keepFirewall } from "#drivers/app-firewall-machine.ts";
-import type { Firewall } from "#drivers/app-firewall.ts";
 import { BuildFailed, type Builder, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
@@ -16,22 +14,24 @@ import { projectIdOf, type ProjectId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { dockerArtifact, type DockerArtifact } from "./artifact.ts";
-import { checkDigests, digestNotPlain } from "./base-images.ts";
+import { checkDigests, checkRegistries, digestNotPlain } from "./base-images.ts";
 import { explainBuildFailure } from "./build-error.ts";
 import { BuildSteps, stepMark, type StepLimits } from "./build-limits.ts";
 import { isProxy, packageLists, prepareBuild } from "./build-folder.ts";
+import { enterBuildNetwork, type BuildNetwork } from "./build-network.ts";
 import { BuildProgress } from "./build-progress.ts";
 import { labels } from "./container-spec.ts";
 import { addressFetched, hasHereDocument, headLinesOf } from "./dockerfile-check.ts";
 import { findClient, pluginFolders, runClient, type FoundClient } from "./docker-client.ts";
 import type { Engine } from "./engine.ts";
 import { checkImage } from "./image-check.ts";
+import { imagesIn, registryRefused } from "./image-sources.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 import { hasImage, type ImageRegistry } from "./pull-image.ts";
 import { digestsIn, imagesOf, registryAuths, type RegistryAuths } from "./registry-auth.ts";
 import { ConnectionBroke, retryBuild } from "./retry-build.ts";
 
-export type DockerBuilderOptions = {
+export type DockerBuilderOptions = BuildNetwork & {
   readonly instanceId: string;
   readonly names: KeyedNames;
   readonly engine: Pick<Engine, "calls" | "streams" | "pings">;
@@ -48,12 +48,12 @@ export type DockerBuilderOptions = {
   readonly buildTimeoutMs: number;
   /** Where images are pushed, with the operator's credentials; null: they stay in the engine. */
   readonly registry: ImageRegistry | null;
+  /** Registries beside the usual ones that images may come from. */
+  readonly moreRegistries: readonly string[];
   /** What the engine may keep of earlier steps. */
   readonly cache: { readonly bytesMax: number; readonly hoursMax: number };
   /** Of each step; null: this machine's cgroups cannot be set. */
   readonly limits: StepLimits | null;
-  /** Rules without which no build begins; null: builds need none. */
-  readonly firewall: Firewall | null;
   /** Ends builds that fill the disk; without it nothing does. */
   readonly disk?: Pick<DiskWatch, "add" | "buildRefusal" | "storeRefusal">;
   readonly clock: Clock;
@@ -88,14 +88,16 @@ export class DockerBuilder implements Builder {
     const ended = new AbortController();
     const signal = AbortSignal.any([context.signal, ended.signal]);
     const end = (error: unknown): void => ended.abort(error);
-    // Clean up after a killed attempt.
-    await removeFolder(dir);
-    await mkdir(join(dir, clientFolder), { recursive: true, mode: 0o700 });
+    const leave = await enterBuildNetwork(this.#options);
     try {
+      // Clean up after a killed attempt.
+      await removeFolder(dir);
+      await mkdir(join(dir, clientFolder), { recursive: true, mode: 0o700 });
       return await this.#whileWatched({ plan, dir, end }, () =>
         this.#build(plan, { ...context, signal }, { ...ofAll, dir, end }),
       );
     } finally {
+      await leave();
       await removeFolder(dir);
     }
   }
@@ -169,7 +171,6 @@ export class DockerBuilder implements Builder {
   ): Promise<DockerArtifact> {
     const { dir, end, endsAtMs, facts } = given;
     const { log, signal, sourceDir } = context;
-    await this.#keepRules();
     const { instanceId, names, runtimeDir, toolEnvironment, userOf } = this.#options;
     const client = await this.#client();
     const projectId = projectIdOf(plan.appId);
@@ -177,15 +178,21 @@ export class DockerBuilder implements Builder {
     const prepared = await prepareBuild({ plan, dir, sourceDir, runtimeDir, user, toolEnvironment, signal });
     if (prepared.dockerfile !== null) log("plan", "platform", dockerfileNote(plan, prepared.dockerfile));
     const images = prepared.dockerfile === null ? [plan.baseImage] : imagesOf(prepared.dockerfile);
+    const sources = prepared.dockerfile === null ? images : imagesIn(prepared.dockerfile, plan.environment);
+    const mayLookUp = await checkRegistries(this.#options.engine, sources, this.#options.moreRegistries);
     const auth = await context.registryAuth();
     const auths = auth === null ? {} : registryAuths(auth, images, await this.#usualRegistry());
     await this.#writeConfig(dir, auths);
-    const named = digestsIn(prepared.dockerfile ?? plan.baseImage);
+    // Others are in commands, not of the build.
+    const named = digestsIn(prepared.dockerfile ?? plan.baseImage).filter((name) => mayLookUp(name));
     if (named.length > 0)
       await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry(), signal });
     const progress = new BuildProgress({
       ...{ steps: prepared.steps, log, facts, onRun: context.onEnvironment ?? null, clock: this.#options.clock },
       onFetch: (title) => end(addressFetched(title)),
+      onImage: (image) => {
+        if (!mayLookUp(image)) end(registryRefused(image));
+      },
       onDigest: (image) => {
         if (!named.some((one) => one.endsWith(image.slice(image.indexOf("@"))))) end(digestNotPlain(image));
       },
@@ -218,17 +225,6 @@ export class DockerBuilder implements Builder {
       });
       throw error;
     }
-  }
-
-  async #keepRules(): Promise<void> {
-    const { firewall } = this.#options;
-    if (firewall === null) return;
-    await keepFirewall(firewall).catch((error: unknown) => {
-      throw new BuildFailed(
-        `The firewall rules for builds (SLIPWAY_DOCKER_BUILD_NETWORK) cannot be set. The operator has to check nft; then ${buildAgain}.`,
-        { cause: error },
-      );
-    });
   }
 
   /** Returns the image's id. Ending the client makes the engine end the step that runs. */

@@ -12,6 +12,7 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { buildLimits } from "#drivers/process/cgroup.ts";
 import { bridges, defaultBridge } from "./app-networks.ts";
+import { BuildSegment, segmentObstacle, type BuildSegmentOptions } from "./build-segment.ts";
 import { DockerBuilder } from "./builder.ts";
 import { findClient } from "./docker-client.ts";
 import { DockerDriver } from "./driver.ts";
@@ -31,6 +32,8 @@ export type DockerDriverConfig = DiskConfig &
       readonly host: string;
       /** Where images are pushed; null: they stay in the engine. */
       readonly registry: ImageRegistry | null;
+      /** Where images of builds may come from beside the usual registries. */
+      readonly moreRegistries: readonly string[];
       readonly cacheBytes: number;
       /** The OCI runtimes for containerRuntime. */
       readonly runtimes: { readonly v1: string; readonly v2: string };
@@ -71,10 +74,12 @@ export async function openDockerDriver(
   const { toolEnvironment, buildTimeoutSeconds, docker } = config;
   const builder = new DockerBuilder({
     ...{ instanceId, names, engine, buildsDir, runtimeDir, toolEnvironment, registry: docker.registry },
+    moreRegistries: docker.moreRegistries,
     engineEnvironment: { DOCKER_HOST: docker.host },
     userOf: (projectId) => (process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0)),
     buildTimeoutMs: buildTimeoutSeconds * 1000,
     firewall: firewall?.buildBridge ? firewall : null,
+    segment: await openSegment(config, { engine, installation, clock, log }),
     limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits } : null,
     cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
     ...{ disk, clock, log },
@@ -153,6 +158,23 @@ async function connect(host: string): Promise<Engine> {
 /** True where the engine's files and cgroups are the platform's to read and write. */
 function canLimit({ facts }: Engine): boolean {
   return process.getuid?.() === 0 && facts.hasReachableContainers;
+}
+
+/** Null where steps of builds cannot be kept apart. */
+async function openSegment(
+  { docker }: DockerDriverConfig,
+  options: BuildSegmentOptions & { readonly engine: Engine },
+): Promise<BuildSegment | null> {
+  const reason = canFilter(options.engine)
+    ? await segmentObstacle(options)
+    : "keeping them apart needs root, nft, and an engine on this machine";
+  if (reason === null) return new BuildSegment(options);
+  const what = `builds of different projects could read each other's unencrypted traffic (${reason})`;
+  if (docker.areBuildsClosed) {
+    throw new CannotStart(`SLIPWAY_DOCKER_BUILD_NETWORK is closed, but ${what}. Fix that, or set it to open.`);
+  }
+  options.log.warn(what);
+  return null;
 }
 
 /** Null where the rules cannot be set. */

@@ -1,0 +1,27 @@
+// Readies the network in which the engine runs the steps of builds, before each build: its rules are there, and steps are apart.
+import { buildAgain } from "@slipway/contract/advice.ts";
+import { keepFirewall } from "#drivers/app-firewall-machine.ts";
+import type { Firewall } from "#drivers/app-firewall.ts";
+import { BuildFailed } from "#drivers/builder.ts";
+import type { BuildSegment } from "./build-segment.ts";
+
+/** What builds need of it. */
+export type BuildNetwork = {
+  /** Rules without which no build begins; null: builds need none. */
+  readonly firewall: Firewall | null;
+  /** Keeps the steps of builds apart; null: nothing does. */
+  readonly segment: BuildSegment | null;
+};
+
+/** Returns what is to be called when the build has ended. Throws `BuildFailed` when rules cannot be set. */
+export async function enterBuildNetwork({ firewall, segment }: BuildNetwork): Promise<() => Promise<void>> {
+  try {
+    if (firewall !== null) await keepFirewall(firewall);
+    return (await segment?.enter()) ?? (() => Promise.resolve());
+  } catch (error) {
+    throw new BuildFailed(
+      `The firewall rules for builds (SLIPWAY_DOCKER_BUILD_NETWORK) cannot be set. The operator has to check nft; then ${buildAgain}.`,
+      { cause: error },
+    );
+  }
+}

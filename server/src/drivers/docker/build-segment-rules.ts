@@ -1,0 +1,97 @@
+// The machine's rules for the network in which the engine runs the steps of builds: frames go between a step and the machine
+// only, and nobody sends or receives in a step's name. Pure.
+
+/** What is connected to the network's bridge, at a port of its own. */
+export type Port = {
+  /** The name of its interface on the machine. */
+  readonly name: string;
+  /** Of the card at its end. */
+  readonly mac: string;
+  /** IPv4 addresses of that card. */
+  readonly addresses: readonly string[];
+};
+
+/** What the rules depend on. */
+export type SegmentFacts = {
+  readonly table: string;
+  /** Ranges (CIDR, IPv4) of the network. What speaks in it at a port that is in neither list is not heard. */
+  readonly ranges: readonly string[];
+  readonly steps: readonly Port[];
+  /** The interfaces of containers of others: between these, all is as without rules. */
+  readonly others: readonly string[];
+};
+
+/**
+ * Rules that are not renewed for so long have no effect any more: a platform that was killed does not cut off what others start on
+ * the network later.
+ */
+export const renewedWithinSeconds = 60;
+
+/** Replaces earlier rules of the table atomically. */
+export function segmentRules({ table, ranges, steps, others }: SegmentFacts): string {
+  const bound = steps.flatMap(({ name, mac, addresses }) => addresses.map((one) => `"${name}" . ${mac} . ${one}`));
+  return `${[
+    ...[`add table bridge ${table}`, `delete table bridge ${table}`, `table bridge ${table} {`],
+    ...set("ranges", "ipv4_addr", ranges),
+    ...set("others", "ifname", others.map(quoted)),
+    ...set(
+      "steps",
+      "ifname",
+      steps.map(({ name }) => quoted(name)),
+    ),
+    ...set("bound", "ifname . ether_addr . ipv4_addr", bound),
+    ...set(
+      "cards",
+      "ifname . ether_addr",
+      steps.map(({ name, mac }) => `"${name}" . ${mac}`),
+    ),
+    ...set(
+      "macs",
+      "ether_addr",
+      steps.map(({ mac }) => mac),
+    ),
+    ...set(
+      "addresses",
+      "ipv4_addr",
+      steps.flatMap(({ addresses }) => addresses),
+    ),
+    // Before the bridge learns from a frame where its sender is.
+    " chain from_ports {",
+    "  type filter hook prerouting priority filter;",
+    "  iifname . ether saddr . ip saddr @bound accept",
+    "  iifname . ether saddr . arp saddr ip @bound iifname . arp saddr ether . arp saddr ip @bound accept",
+    "  iifname @steps drop",
+    "  ether saddr @macs drop",
+    "  ip saddr @addresses drop",
+    "  arp saddr ip @addresses drop",
+    "  iifname != @others ip saddr @ranges drop",
+    "  iifname != @others arp saddr ip @ranges drop",
+    " }",
+    " chain between_ports {",
+    "  type filter hook forward priority filter;",
+    "  iifname @steps drop",
+    "  oifname @steps drop",
+    "  oifname != @others ip daddr @ranges drop",
+    "  oifname != @others arp daddr ip @ranges drop",
+    " }",
+    // A bridge that does not know where a card is sends to all ports.
+    " chain to_ports {",
+    "  type filter hook output priority filter;",
+    "  oifname . ether daddr @cards accept",
+    "  oifname @steps ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 drop",
+    " }",
+    "}",
+  ].join("\n")}\n`;
+}
+
+function set(name: string, type: string, elements: readonly string[]): string[] {
+  const flags = type === "ipv4_addr" ? "interval, timeout" : "timeout";
+  const lines = [` set ${name} {`, `  type ${type}`, `  flags ${flags}`];
+  const unique = [...new Set(elements)].map((one) => `${one} timeout ${renewedWithinSeconds}s`);
+  if (unique.length > 0) lines.push(`  elements = { ${unique.join(", ")} }`);
+  return [...lines, " }"];
+}
+
+function quoted(name: string): string {
+  return `"${name}"`;
+}

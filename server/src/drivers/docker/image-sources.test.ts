@@ -1,0 +1,68 @@
+// The registries that builds may pull from, and the images that a Dockerfile names.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BuildFailed } from "#drivers/builder.ts";
+import { imagesIn, mayPull, registryIn } from "./image-sources.ts";
+
+test("the registry of an image's name is the one that the engine would ask", () => {
+  const cases = {
+    debian: "docker.io",
+    "library/debian:12": "docker.io",
+    "127.0.0.1:5000/a": "127.0.0.1:5000",
+    "localhost/a": "localhost",
+    "LocalHost/a": "localhost",
+    "Evil/a": "evil",
+    "evil.example/a@sha256:0": "evil.example",
+    "debian:1/a": "debian:1",
+  };
+  for (const [image, registry] of Object.entries(cases)) assert.equal(registryIn(image), registry, image);
+});
+
+test("builds pull from usual public registries and those that the operator has added, and no others", () => {
+  for (const image of ["debian", "ghcr.io/a/b", "us-docker.pkg.dev/a/b", "1.dkr.ecr.eu-west-1.amazonaws.com/a"])
+    assert.ok(mayPull(image, []), image);
+  for (const image of [
+    ...["127.0.0.1:5000/a", "localhost/a", "evil.example/a", "evil.gcr.io.example/a", "a.b.gcr.io/a"],
+    ...["ghcr.io:8443/a", "ec2-1-2-3-4.compute.amazonaws.com/a", "169.254.169.254/a", "ghcr.io.evil.example/a"],
+  ])
+    assert.ok(!mayPull(image, []), image);
+  assert.ok(mayPull("registry.example.com:5000/a", ["registry.example.com:5000"]));
+  assert.ok(!mayPull("registry.example.com:5001/a", ["registry.example.com:5000"]));
+  assert.ok(mayPull("team.registry.example.com/a", ["*.Registry.example.com"]));
+  assert.ok(mayPull("127.0.0.1:5000/a", ["*"]));
+});
+
+test("each image that a Dockerfile can name is found, its own stages are not", () => {
+  const found = (text: string, given = {}): string[] => imagesIn(text, given).toSorted();
+  const own = "FROM debian AS base\nFROM base\nCOPY --from=base /a /a\nCOPY --from=0 /a /a\nFROM scratch\n";
+  assert.deepEqual(found(own), ["debian"]);
+  const evil = [
+    "FROM evil.example/a",
+    'from --platform=$BUILDPLATFORM "evil.example/a" AS x',
+    "FROM evil\\.example/a",
+    "FROM \\\n# remark\n  evil.example/a",
+    "FROM `\n  evil.example/a",
+    "ARG A=evil.example\nFROM $A/a",
+    "ARG A=evil.example\nARG B=${A}/a\nFROM ${B}",
+    "FROM ${A:-evil.example}/a",
+    "COPY --chown=1 --from=evil.example/a /a /a",
+    "ONBUILD COPY --from=evil.example/a /a /a",
+    "RUN --mount=type=bind,from=evil.example/a,target=/a ls",
+    'RUN --network=none --mount="type=bind, from=evil.example/a",target=/a ls',
+    "RUN --mount=type=bind,fr\\om=evil.example/a ls",
+  ];
+  for (const text of evil) assert.ok(found(text).includes("evil.example/a"), text);
+  assert.deepEqual(found("ARG A=debian\nFROM $A", { A: "evil.example/a" }), ["debian", "evil.example/a"]);
+  assert.ok(found("FROM localhos${A}t/a").includes("localhost/a"));
+  assert.deepEqual(found("FROM debian\nRUN curl --from=evil.example/a 'https://a/?from=b.c/d'"), ["debian"]);
+  assert.deepEqual(found("ARG V=3.12\nFROM python:${V}-slim"), ["python:3.12-slim"]);
+});
+
+test("a name that cannot be told is refused", () => {
+  const many = Array.from({ length: 300 }, (_, index) => `ARG A=${index}`).join("\n");
+  for (const text of [
+    ...["FROM ${A#b}/a", "FROM ${A:+b}/a", "COPY --from=$A /a /a", "RUN --mount=from=${A} ls", `${many}\nFROM $A`],
+    "ARG A=$A\nFROM $A",
+  ])
+    assert.throws(() => imagesIn(text, {}), BuildFailed, text);
+});
