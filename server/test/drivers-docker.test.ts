@@ -215,6 +215,29 @@ test("another installation on the engine is left alone", { skip }, async (t) => 
   await one.driver.stop(spec.replicaId, { graceMs: 0 });
 });
 
+test("what a start command lacks is named", { skip }, async (t) => {
+  const { fixture, driver, sink } = await openStage(t);
+  const write = (name: string, text: string): string => `printf '${text}' >/tmp/${name}; chmod +x /tmp/${name}; `;
+  const cases: [string[], RegExp][] = [
+    [["no-such-program"], /^The start command was not found: no-such-program\. Correct the entrypoint/],
+    [["sh", "-c", "no-such-program; exit"], /the program no-such-program, which it runs, was not found\./],
+    [
+      ["sh", "-c", `${write("crlf.sh", "#!/bin/sh\\r\\n")} exec /tmp/crlf.sh`],
+      /^\/tmp\/crlf\.sh has line endings of Windows/,
+    ],
+    [
+      ["sh", "-c", `${write("nowhere.sh", "#!/opt/sh\\n")} exec /tmp/nowhere.sh`],
+      /\/tmp\/nowhere\.sh asks for the program \/opt\/sh,/,
+    ],
+  ];
+  for (const [entrypoint, form] of cases) {
+    const spec = fixture.python("", { entrypoint });
+    await driver.start(spec, live);
+    assert.match((await sink.told("exited", spec.replicaId)).reason, form);
+    await driver.forget(spec.replicaId);
+  }
+});
+
 test("an unfinished line does not repeat the lines of the other stream", { skip }, async (t) => {
   const { fixture, driver, sink } = await openStage(t);
   const spec = fixture.python(`import sys, time

@@ -3,7 +3,7 @@ import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
@@ -15,6 +15,7 @@ import type { Sandbox } from "#drivers/process/sandbox.ts";
 import { Secret } from "#lib/secret.ts";
 import { countOf, drawCases } from "#test/support/drawn-cases.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
+import { temporaryFolder } from "#test/support/folder.ts";
 import { cortexRuntimeDir, ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { askAddress } from "#test/support/replica-address.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
@@ -34,6 +35,7 @@ for (const sandbox of drawCases(sandboxes, { what: "kinds of sandbox", max: 1 })
     adoption(sandbox);
     environments(sandbox);
     exits(sandbox);
+    wrappers(sandbox);
     leftProcesses(sandbox);
     cortexApps(sandbox);
   });
@@ -215,12 +217,34 @@ function exits(sandbox: Sandbox): void {
       ["no-such-program"],
       /^The start command was not found: no-such-program\. Correct the entrypoint/,
     ],
+    [
+      "a program that a shell did not find",
+      ["sh", "-c", "no-such-program --port 8000"],
+      /^The start command ended with exit code 127: the program no-such-program, which it runs, was not found\./,
+    ],
+    ["a script with line endings of Windows", ["./crlf.sh"], /^\.\/crlf\.sh has line endings of Windows \(CRLF\)/],
+    [
+      "a script whose interpreter is missing",
+      ["sh", "-c", "exec ./nowhere.sh"],
+      /^The first line of \.\/nowhere\.sh asks for the program \/opt\/nowhere\/sh, which was not found\./,
+    ],
+    [
+      "a link out of the app's folder, of which nothing is read",
+      ["./outside.sh"],
+      /^The start command was not found: \.\/outside\.sh\./,
+    ],
     ["an end by itself", ["true"], /^The app exited on its own \(exit code 0\); its start command must keep running/],
   ];
   for (const [what, entrypoint, form] of reasons) {
     it(`says how an app ended: ${what}`, async (t) => {
       const { fixture, driver, sink } = await stage(t, { sandbox });
-      const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint });
+      const artifact = fixture.artifact({ "crlf.sh": "#!/bin/sh\r\n", "nowhere.sh": "#!/opt/nowhere/sh\n" });
+      const appDir = String(artifact["appDir"]);
+      for (const name of ["crlf.sh", "nowhere.sh"]) chmodSync(join(appDir, name), 0o755);
+      const outside = temporaryFolder(t, "outside");
+      writeFileSync(join(outside, "outside.sh"), "#!/bin/sh\r\n");
+      symlinkSync(join(outside, "outside.sh"), join(appDir, "outside.sh"));
+      const spec = replicaSpec({ artifact, runtime: "custom", entrypoint });
       await driver.start(spec, live);
       assert.match((await sink.told("exited", spec.replicaId)).reason, form);
     });
@@ -248,6 +272,68 @@ signal.pause()
     assert.deepEqual([exited.exitCode, exited.reason], [0, "The replica was stopped."]);
     await sink.line(spec.replicaId, "ending");
     assert.deepEqual(sink.texts(spec.replicaId), ["up", "ending"]);
+  });
+}
+
+function wrappers(sandbox: Sandbox): void {
+  const server = `import signal, sys, time
+def end(*_):
+    print("ending", flush=True)
+    time.sleep(0.3)
+    print("ended", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print("up", flush=True)
+while True:
+    signal.pause()
+`;
+  const wrapper = `import subprocess, sys
+subprocess.run([sys.executable, "app.py"])`;
+  const manager = `import signal, subprocess, sys
+child = subprocess.Popen([sys.executable, "app.py"])
+def end(*_):
+    child.send_signal(signal.SIGTERM)
+    child.wait()
+    print("manager ended", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+while True:
+    signal.pause()`;
+  const cases: readonly [string, string[], string[]][] = [
+    ["behind a shell", ["sh", "-c", "python app.py; exit $?"], ["ending", "ended"]],
+    ["behind a script", ["bash", "start.sh"], ["ending", "ended"]],
+    ["behind another program", ["python", "wrapper.py"], ["ending", "ended"]],
+    ["in a session of its own", ["sh", "-c", "setsid python app.py & wait"], ["ending", "ended"]],
+    ["once, where its manager asks it", ["python", "manager.py"], ["ending", "ended", "manager ended"]],
+  ];
+  for (const [what, entrypoint, expected] of cases) {
+    it(`asks a server to end: ${what}`, async (t) => {
+      const { fixture, driver, sink } = await stage(t, { sandbox });
+      const artifact = fixture.artifact({
+        "app.py": server,
+        "wrapper.py": wrapper,
+        "manager.py": manager,
+        "start.sh": "python app.py\necho never\n",
+      });
+      const spec = replicaSpec({ artifact, runtime: "custom", entrypoint });
+      await driver.start(spec, live);
+      await sink.line(spec.replicaId, "up");
+      await driver.stop(spec.replicaId, { graceMs });
+      assert.equal((await sink.told("exited", spec.replicaId)).reason.startsWith("The replica was stopped"), true);
+      await sink.line(spec.replicaId, expected.at(-1) ?? "");
+      const printed = sink.taken.filter(({ stream }) => stream === "stdout").map(({ text }) => text);
+      assert.deepEqual(printed, ["up", ...expected]);
+    });
+  }
+
+  it("waits for what a shell leaves behind no longer than the grace", async (t) => {
+    const { fixture, driver, sink } = await stage(t, { sandbox });
+    const script = `python -c 'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); signal.pause()'; exit`;
+    const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint: ["sh", "-c", script] });
+    await driver.start(spec, live);
+    await sink.line(spec.replicaId, "up");
+    await driver.stop(spec.replicaId, { graceMs: 500 });
+    assert.match((await sink.told("exited", spec.replicaId)).reason, /did not stop in time/);
   });
 }
 

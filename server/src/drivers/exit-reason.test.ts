@@ -12,6 +12,7 @@ const plain: ExitFacts = {
   memoryRanOut: "no",
   memoryGb: 1,
   program: "serve",
+  commandProblem: null,
 };
 
 test("the sentence says what ended the app, and who", () => {
@@ -41,6 +42,7 @@ test("the sentence says what ended the app, and who", () => {
     assert.deepEqual([summary.reason, summary.signal], [reason, signal]);
     assert.equal(summary.exitCode === null, signal !== null, "an exit code or a signal");
   }
+  assert.equal(exitSummary({ ...plain, exitCode: 127, commandProblem: "It has CRLF." }).reason, "It has CRLF.");
   assert.match(exitSummary({ ...plain, exitCode: 126 }).reason, /^The start command cannot be executed: serve\. Make/);
   assert.match(exitSummary({ ...plain, exitCode: null }).reason, /from outside the platform/);
   assert.match(exitSummary({ ...plain, exitCode: null, asked: "killed" }).reason, /by force/);

@@ -20,6 +20,8 @@ export type ExitFacts = {
   readonly memoryGb: number | null;
   /** The program of the start command. */
   readonly program: string;
+  /** See `commandProblem`. */
+  readonly commandProblem: string | null;
   /** Default: that of the process driver. */
   readonly systemAdvice?: SystemAdvice;
 };
@@ -64,6 +66,7 @@ function codeReason(facts: ExitFacts, exitCode: number): string {
     return exitCode === 0
       ? "The replica was stopped."
       : `The replica was stopped; it ended with exit code ${exitCode}.`;
+  if (facts.commandProblem !== null) return facts.commandProblem;
   if (exitCode === 127)
     return `The start command was not found: ${facts.program}. Correct the entrypoint, or add the package that has the command to the dependencies.`;
   if (exitCode === 126)

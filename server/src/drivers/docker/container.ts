@@ -6,9 +6,11 @@ import type { ContainerInspectInfo } from "dockerode";
 import type { DiskWatch } from "#drivers/disk/disk-watch.ts";
 import type { Address, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import { toApt } from "#drivers/error-advice.ts";
+import { commandProblem } from "#drivers/command-problem.ts";
 import { exitSummary, type ExitSummary } from "#drivers/exit-reason.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ContainerFile } from "./container-file.ts";
+import { beginOfFile } from "./container-archive.ts";
 import { ContainerLog } from "./container-log.ts";
 import type { ContainerRecord } from "./container-spec.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
@@ -239,7 +241,12 @@ export class Container {
     const lines = state.OOMKilled ? [] : await this.#log.lastErrorLines().catch(() => []);
     // The runtime's own lines about a failed start follow the traceback.
     const lastErrorLine = lines.findLast((line) => line.trim() !== "" && !line.startsWith("|| ")) ?? null;
+    const command = {
+      ...{ exitCode: state.ExitCode, program, lastErrorLine },
+      readBegin: (path: string, bytesMax: number) => beginOfFile(this.#calls, path, bytesMax),
+    };
     const summary = exitSummary({
+      commandProblem: await commandProblem(command).catch(() => null),
       ...{ exitCode: state.ExitCode, startError: null, lastErrorLine, asked: this.#asked, endReason: this.#endReason },
       ...{ systemAdvice: toApt },
       ...{ memoryRanOut: state.OOMKilled ? "own" : "no", memoryGb, program },

@@ -93,6 +93,7 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
       ...{ replicaId, instanceId: context.instanceId, appId, releaseId, projectId, runtime },
       ...{ host: shell.place?.address ?? loopback, port, socket, hint },
       program: choice.entrypoint[0] ?? artifact.python,
+      appDir: artifact.appDir,
       isSandboxed: context.sandbox.kind === "namespaces",
       ...{ bootId, cgroup, memoryGb, startedBootMs: sinceBootMs(), claim: context.claim },
     };
@@ -256,7 +257,7 @@ function scriptOf(
     ready: "echo running >&4",
     words: niceWords(cgroup),
     redirections: `<&9 9<&- 2>&5 ${choice.isCortex ? "" : "3>&- "}4>&- 5>&- 6>&- 7>&- 8>&-`,
-    after: 'echo "exit $?" >&4',
+    after: `code=$?\n${context.sandbox.kind === "namespaces" ? endRest : ""}echo "exit $code" >&4`,
   });
 }
 
@@ -315,4 +316,11 @@ set -C
 { echo "$stat" >pid; } 2>/dev/null || exit ${sandboxes.sandboxFailedCode}
 set +C
 exec 5>&2 2>&4
-trap : TERM`;
+stopping=
+trap stopping=1 TERM`;
+
+/**
+ * When the replica is stopped, the app's first process is asked to end, and then whatever it leaves: the server behind a shell,
+ * which tells nobody. These are all processes of the namespace but its first, the shell itself.
+ */
+const endRest = `[ -z "$stopping" ] || { kill -TERM -1; while kill -0 -1; do sleep 0.05; done; }\n`;

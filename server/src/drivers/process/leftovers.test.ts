@@ -28,6 +28,7 @@ function sweeps(
       list: () => Object.keys(table).map(Number),
       read: (pid) => table[pid] ?? null,
       kill: (pid) => void killed.push(pid),
+      ask: () => undefined,
     },
   );
   const rounds = tables.map((next) => {

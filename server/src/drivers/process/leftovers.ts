@@ -1,4 +1,4 @@
-// Kills processes that programs without a sandbox leave behind after their first process exits: they moved to other
+// Ends processes that programs without a sandbox leave behind after their first process exits: they moved to other
 // groups and sessions, and a marker in their environment identifies them. Used for replicas and builds. It scans
 // repeatedly: a process shows no environment during exec, so one scan that finds nothing proves nothing.
 import type { Clock } from "#lib/clock.ts";
@@ -20,6 +20,8 @@ export type ProcessTable = {
   read(pid: number): ProcessFacts | null;
   /** A negative id is a group. */
   kill(pid: number): void;
+  /** Sends SIGTERM. */
+  ask(pid: number): void;
 };
 
 /** `gone`: nothing is left. `again`: it killed something, or is not sure yet; scan again soon. `lost`: timeout. */
@@ -38,6 +40,7 @@ const thisMachine: ProcessTable = {
   list: listProcesses,
   read: readProcess,
   kill: (pid) => void signal(pid, "SIGKILL"),
+  ask: (pid) => void signal(pid, "SIGTERM"),
 };
 
 /** Kills all processes with the marker. Resolves with true when they are gone, or with false after the timeout. */
@@ -55,12 +58,28 @@ export class Leftovers {
   readonly #options: LeftoversOptions;
   readonly #table: ProcessTable;
   readonly #known: Known = { ours: new Set(), others: new Set(), dead: new Set() };
+  readonly #asked = new Set<string>();
   #sinceMs: number | null = null;
   #lastSeenMs = 0;
 
   constructor(options: LeftoversOptions, table: ProcessTable = thisMachine) {
     this.#options = options;
     this.#table = table;
+  }
+
+  /** Scans all processes once and asks each that is left to end, once; false: none is left. */
+  ask(): boolean {
+    let isAnyLeft = false;
+    for (const pid of this.#table.list()) {
+      const facts = this.#table.read(pid);
+      if (facts === null || ownerOf(pid, facts, { ...this.#options, known: this.#known }) !== "ours") continue;
+      isAnyLeft = true;
+      const name = `${pid} ${facts.startTicks}`;
+      if (this.#asked.has(name)) continue;
+      this.#asked.add(name);
+      this.#table.ask(pid);
+    }
+    return isAnyLeft;
   }
 
   /** Scans all processes once and kills what is left. `nowMs` counts from any fixed point. */

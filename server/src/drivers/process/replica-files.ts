@@ -63,6 +63,8 @@ export type ReplicaRecord = Pick<ReplicaSpec, "replicaId" | "appId" | "releaseId
   readonly hint: string | null;
   /** The program of the start command, for messages. */
   readonly program: string;
+  /** The files of its build; it may have changed them. Absent in records of older versions. */
+  readonly appDir?: string;
   readonly isSandboxed: boolean;
   /** Process ids are meaningless after a reboot. */
   readonly bootId: string;

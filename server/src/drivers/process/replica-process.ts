@@ -6,7 +6,9 @@ import { watch, type FSWatcher } from "node:fs";
 import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import { waitUpTo } from "#lib/with-deadline.ts";
+import { beginOfAppFile } from "./app-file.ts";
 import { memoryKilled, removeGroup } from "./cgroup.ts";
+import { commandProblem } from "#drivers/command-problem.ts";
 import { exitSummary, type ExitFacts } from "#drivers/exit-reason.ts";
 import { Leftovers } from "./leftovers.ts";
 import { bootId, firstChild, isAlive, memoryKills, ranMs, signal } from "./process-table.ts";
@@ -33,6 +35,8 @@ export type ReplicaProcessOptions = {
 export const lookEveryMs = 1000;
 /** While a change is expected soon. */
 const lookSoonMs = 5;
+/** While what an app left is ending: each time all processes are looked through. */
+const askedLookMs = 50;
 /** Minimum time between two checks because of changes in the folder. */
 const nudgeMs = 10;
 const closeWaitMs = 10_000;
@@ -276,13 +280,13 @@ export class ReplicaProcess {
     return false;
   }
 
-  /** Only once: the signal goes to the app itself, its shell's only child. */
+  /** Only once: the signal goes to the app itself, its shell's only child. The shell is told first, and then asks what is left. */
   #terminate(): void {
     if (this.#isTerminated) return;
     // The app has not started yet.
     if (!this.#isRunning || this.#identity === null) return this.#killNow();
     const app = firstChild(this.#identity.pid);
-    if (app !== null) this.#isTerminated = signal(app, "SIGTERM");
+    if (app !== null) this.#isTerminated = signal(this.#identity.pid, "SIGTERM") && signal(app, "SIGTERM");
     else if (this.#identity.startTicks === null) this.#isTerminated = signal(-this.#identity.group, "SIGTERM");
     else this.#lookSoon();
   }
@@ -314,14 +318,16 @@ export class ReplicaProcess {
   /** Kills processes without their shell. A sandbox leaves none, unless it was killed before its shell started. */
   #areLeftoversGone(): boolean {
     const { child, record, clock, onFault } = this.#options;
-    // It exited in time, even if it left processes.
-    this.#cancelKill?.();
     if (record.bootId !== bootId || (record.isSandboxed && this.#identity !== null)) return true;
     this.#leftovers ??= new Leftovers({
       marker: markerOf(record.replicaId),
       group: child?.pid ?? null,
       sinceTicks: this.#identity?.startTicks ?? null,
     });
+    if (this.#asked === "stopped" && this.#leftovers.ask()) {
+      this.#lookSoon(askedLookMs);
+      return false;
+    }
     const found = this.#leftovers.sweep(clock.monotonicMs());
     if (found === "again") this.#lookSoon();
     if (found === "lost")
@@ -329,9 +335,9 @@ export class ReplicaProcess {
     return found !== "again";
   }
 
-  #lookSoon(): void {
+  #lookSoon(waitMs = lookSoonMs): void {
     this.#cancelSoon?.();
-    this.#cancelSoon = this.#options.clock.after(lookSoonMs, () => this.look());
+    this.#cancelSoon = this.#options.clock.after(waitMs, () => this.look());
   }
 
   /** It exited before the app started. */
@@ -356,14 +362,20 @@ export class ReplicaProcess {
     this.#watcher?.close();
     // Its own files may use the disk space that the rest needs.
     if (this.#endReason !== null) for (const dir of files.writtenFolders(paths)) await removeFolder(dir);
+    const { exitCode } = files.readState(paths);
+    const { program, appDir = paths.code } = record;
+    const lastErrorLine = await log.lastErrorLine();
+    const readBegin = (path: string, bytesMax: number): Promise<Buffer | null> =>
+      beginOfAppFile([paths.code, appDir], path, bytesMax);
     const summary = exitSummary({
-      exitCode: files.readState(paths).exitCode,
+      exitCode,
       startError: this.#startError,
-      lastErrorLine: await log.lastErrorLine(),
+      lastErrorLine,
       asked: this.#asked,
       endReason: this.#endReason,
       ...this.#memoryFacts(),
-      program: record.program,
+      program,
+      commandProblem: await commandProblem({ exitCode, program, lastErrorLine, readBegin }),
     });
     const isTold = this.#failure === null || this.#options.child === null;
     this.#ended =

@@ -1,0 +1,73 @@
+// Says why a start command ended as one whose program is not there (127, 126): the file is there and lacks its interpreter, or a
+// program that the command runs is missing.
+const beginBytesMax = 512;
+
+export type CommandFacts = {
+  readonly exitCode: number | null;
+  /** The program of the start command. */
+  readonly program: string;
+  /** The last line of standard error; null: nothing was printed. */
+  readonly lastErrorLine: string | null;
+  /** The first bytes of a file of the app, at most `beginBytesMax`; null when it cannot be read. */
+  readonly readBegin: (path: string, bytesMax: number) => Promise<Buffer | null>;
+};
+
+/** A sentence for the app's owner; null: the program of the start command itself is not there, or nothing is known. */
+export async function commandProblem(facts: CommandFacts): Promise<string | null> {
+  if (facts.exitCode !== 127 && facts.exitCode !== 126) return null;
+  const { program } = facts;
+  const missing = missingIn(facts.lastErrorLine ?? "");
+  for (const path of [program, missing]) {
+    if (path === null || !path.includes("/")) continue;
+    const begin = await facts.readBegin(path, beginBytesMax);
+    const problem = begin === null ? null : fileProblem(path, begin);
+    if (problem !== null) return problem;
+  }
+  if (missing?.endsWith("\\r") === true || missing?.endsWith("\r") === true) return ofWindows("A script that it runs");
+  if (facts.exitCode === 126) return null;
+  if (missing !== null && missing !== program)
+    return `The start command ended with exit code 127: the program ${missing}, which it runs, was not found. Correct the command, or add the package that has ${missing} to the dependencies.`;
+  return isShell(program)
+    ? "The start command ended with exit code 127: a program that it runs was not found. The app's log may say which; correct the command, or add the package that has the program to the dependencies."
+    : null;
+}
+
+/** What a file that is there lacks; null: nothing, as far as its beginning tells. */
+function fileProblem(path: string, begin: Buffer): string | null {
+  const line = /^#!([^\n]*)/.exec(begin.toString("utf8"))?.[1];
+  if (line === undefined) {
+    return begin.subarray(1, 4).toString("latin1") === "ELF"
+      ? `The start command ${path} is a program for another system: its loader is not there. Build it for this one (Linux, glibc), or link it statically.`
+      : null;
+  }
+  if (line.endsWith("\r")) return ofWindows(path);
+  const [interpreter = "", argument] = line.trim().split(/\s+/);
+  const wanted = interpreter.endsWith("/env") && argument !== undefined ? argument : interpreter;
+  return `The first line of ${path} asks for the program ${wanted}, which was not found. Correct that line, or add the package that has ${wanted} to the dependencies.`;
+}
+
+function ofWindows(path: string): string {
+  return `${path} has line endings of Windows (CRLF), so the program in its first line is not found. Save it with LF, for example by the line "*.sh text eol=lf" in .gitattributes and git add --renormalize .`;
+}
+
+/** How shells, env and the engine's init say which program they did not find. */
+const forms = [
+  /: (\S+): bad interpreter: No such file or directory$/,
+  /(?:^|: )(?:exec: )?(\S+): (?:command )?not found$/,
+  /: (\S+): cannot execute: required file not found$/,
+  /^(?:\S*\/)?env: (?:can't execute )?['‘]?([^'’: ]+)['’]?: No such file or directory$/,
+  /^\[FATAL tini \(\d+\)\] exec (.+) failed: (?:No such file or directory|Permission denied)$/,
+  /^\S+: (?:line \d+: |\d+: )?(\S+): No such file or directory$/,
+];
+
+function missingIn(line: string): string | null {
+  for (const form of forms) {
+    const found = form.exec(line)?.[1];
+    if (found !== undefined) return found.replace(/^\$?'(.*)'$/, "$1").slice(0, 200);
+  }
+  return null;
+}
+
+function isShell(program: string): boolean {
+  return /(?:^|\/)(?:sh|bash|dash|ash|zsh|busybox|env)$/.test(program);
+}
