@@ -215,6 +215,86 @@ test("another installation on the engine is left alone", { skip }, async (t) => 
   await one.driver.stop(spec.replicaId, { graceMs: 0 });
 });
 
+const server = `import signal, sys, time
+def end(*_):
+    print("ending", flush=True); time.sleep(0.5); print("ended", flush=True); sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+print("up", flush=True)
+while True: signal.pause()`;
+const manager = `import signal, subprocess, sys
+child = subprocess.Popen(["python3", "-c", sys.argv[1]])
+def end(*_):
+    child.send_signal(signal.SIGTERM); child.wait(); print("manager ended", flush=True); sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+while True: signal.pause()`;
+
+test("a server is asked to end behind a shell too, and once where its manager asks it", { skip }, async (t) => {
+  const { fixture, driver, sink } = await openStage(t);
+  const cases: [string[], string[]][] = [
+    [
+      ["python3", "-c", server],
+      ["ending", "ended"],
+    ],
+    [
+      ["sh", "-c", 'python3 -c "$1"; exit $?', "sh", server],
+      ["ending", "ended"],
+    ],
+    [
+      ["sh", "-c", 'setsid python3 -c "$1" & wait', "sh", server],
+      ["ending", "ended"],
+    ],
+    [
+      ["python3", "-c", manager, server],
+      ["ending", "ended", "manager ended"],
+    ],
+  ];
+  for (const [entrypoint, expected] of cases) {
+    const spec = fixture.python("", { entrypoint });
+    await driver.start(spec, live);
+    await sink.line(spec.replicaId, "up");
+    await driver.stop(spec.replicaId, { graceMs: 60_000 });
+    assert.match((await sink.told("exited", spec.replicaId)).reason, /^The replica was stopped/);
+    await driver.forget(spec.replicaId);
+    const printed = sink.taken.filter((line) => line.replicaId === spec.replicaId && line.stream === "stdout");
+    assert.deepEqual(
+      printed.map(({ text }) => text),
+      ["up", ...expected],
+    );
+  }
+  const stubborn = `import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print("up", flush=True); signal.pause()`;
+  const spec = fixture.python("", { entrypoint: ["sh", "-c", 'python3 -c "$1"; exit', "sh", stubborn] });
+  await driver.start(spec, live);
+  await sink.line(spec.replicaId, "up");
+  await driver.stop(spec.replicaId, { graceMs: 1500 });
+  assert.match((await sink.told("exited", spec.replicaId)).reason, /did not stop in time/);
+});
+
+test("a server on another port, or on the container's own address, is found there", { skip }, async (t) => {
+  const { fixture, driver, sink } = await openStage(t);
+  const listens = (host: string, port: number): ReplicaSpec =>
+    fixture.python(
+      `import signal, socket
+server = socket.create_server(("${host}", ${port}))
+print("up", flush=True)
+signal.pause()`,
+      { port: 8000 },
+    );
+  const cases: [ReplicaSpec, RegExp | null][] = [
+    [listens("0.0.0.0", 8000), null],
+    [listens("0.0.0.0", 9000), /^It listens on port 9000: set port = 9000, or have it listen on 8000\.$/],
+    [listens("127.0.0.1", 8000), /^It listens on port 8000 of 127\.0\.0\.1 only/],
+  ];
+  for (const [spec, expected] of cases) {
+    await driver.start(spec, live);
+    await sink.line(spec.replicaId, "up");
+    const found = await driver.whyUnreached(spec.replicaId);
+    if (expected === null) assert.equal(found, null);
+    else assert.match(found ?? "", expected);
+    await driver.stop(spec.replicaId, { graceMs: 0 });
+    assert.equal(await driver.whyUnreached(spec.replicaId), null);
+  }
+});
+
 test("what a start command lacks is named", { skip }, async (t) => {
   const { fixture, driver, sink } = await openStage(t);
   const write = (name: string, text: string): string => `printf '${text}' >/tmp/${name}; chmod +x /tmp/${name}; `;

@@ -201,7 +201,7 @@ signal.pause()`;
     () => {
       const bytes = diskBytes(fixture, spec.replicaId);
       max = Math.max(max, bytes);
-      return size() >= written && bytes < 50_000_000;
+      return size() >= written && bytes < 80_000_000;
     },
     { deadlineMs: 60_000 },
   );

@@ -158,7 +158,7 @@ const groups: readonly Group[] = [
     what: "what the process driver holds its replicas to",
     max: 1,
     names: words(
-      "drivers-process drivers-process-conformance drivers-process-hostile drivers-process-limits",
+      "drivers-process drivers-process-conformance drivers-process-ends drivers-process-hostile drivers-process-limits",
       "drivers-process-networks drivers-process-sandbox",
     ),
   },

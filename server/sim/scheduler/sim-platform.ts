@@ -144,6 +144,7 @@ export class SimPlatform {
       open: (sink) => this.#ifAlive(() => driver.open(mortalSink(sink))),
       start: (spec, signal) => this.#ifAlive(() => driver.start(spec, signal)),
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
+      whyUnreached: (replicaId) => this.#ifAlive(() => driver.whyUnreached(replicaId)),
       list: () => this.#ifAlive(list),
       capacity: (...given) => driver.capacity(...given),
       outage: () => (mutation === "outages are not seen" ? null : driver.outage()),

@@ -191,6 +191,8 @@ export interface Driver {
   start(spec: ReplicaSpec, signal: AbortSignal): Promise<void>;
   /** Asks it to stop and kills it after `graceMs`; resolves when it is gone. Resolves at once for an unknown id. */
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
+  /** A sentence for the app's owner: where a running replica listens instead of at its address. Null: nothing is to be said. */
+  whyUnreached(replicaId: ReplicaId): Promise<string | null>;
   /** Lists all replicas on the backend, including those of other instances that share it; each names its instance. */
   list(): Promise<readonly OwnedReplica[]>;
   /** Usage of running replicas; omits those that cannot be measured. */

@@ -22,6 +22,8 @@ export interface HeldReplica {
   deliver(): Promise<boolean>;
   /** Removes what is left of an exited replica. */
   remove(): Promise<void>;
+  /** See `Driver`. */
+  whyUnreached(): Promise<string | null>;
 }
 
 export type ReplicaDriverOptions = Pick<DriverParts, "log" | "instanceId"> & {
@@ -78,6 +80,11 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     await this.starts.cancel(replicaId);
     await this.replicas.get(replicaId)?.stop(options.graceMs);
     this.placement.release(replicaId);
+  }
+
+  async whyUnreached(replicaId: ReplicaId): Promise<string | null> {
+    const replica = this.replicas.get(replicaId);
+    return replica === undefined || replica.isEnded ? null : await replica.whyUnreached();
   }
 
   list(): Promise<readonly OwnedReplica[]> {

@@ -8,7 +8,7 @@ import { cleanLine } from "./clean-line.ts";
 import { LineRate, type LineRateLimits } from "./line-rate.ts";
 import { Wake } from "./wake.ts";
 
-/** Lines per statement; each has 7 parameters, and PostgreSQL takes 65 535. */
+/** Lines per statement. */
 const batchMax = 1_000;
 const queueMax = 10_000;
 /** Covers a restart of the database. */
@@ -18,9 +18,9 @@ const queueWeightMax = 16_000_000;
 const sliceMax = 500;
 /** Covers an app's burst of output; the characters at once are what a driver keeps of unread output. */
 const burstLimits: LineRateLimits = {
-  linesAtOnce: 50_000,
+  linesAtOnce: 250_000,
   linesPerSecond: 5_000,
-  charactersAtOnce: 32_000_000,
+  charactersAtOnce: 64_000_000,
   charactersPerSecond: 4_000_000,
 };
 /** Covers the steady output of a busy app; an app that never stops fills the disk in weeks, not in hours. */

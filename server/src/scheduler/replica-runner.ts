@@ -9,6 +9,7 @@ import { must } from "#lib/assert.ts";
 import { newReplicaId, type AppId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { Secret } from "#lib/secret.ts";
+import { withDeadline } from "#lib/with-deadline.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Counters } from "./counters.ts";
 import type { Occupancy } from "./demand.ts";
@@ -73,6 +74,8 @@ const unreadyGraceMs = 5000;
 const stopAgainMs = 5000;
 /** Timeout for a machine or its image; the deadline of its start begins after it. */
 const pendingMsMax = 600_000;
+/** How long a driver may look for where a replica listens. */
+const unreachedMsMax = 5000;
 /** Releases never change, so they are cached; this is the cache's limit. */
 const releasesMax = 1000;
 
@@ -133,19 +136,31 @@ export class ReplicaRunner {
   /** It runs at `address`, now or already before: probes for readiness, and abandons it if it is not ready after `leftMs`. */
   watchStarting(replica: Replica, address: Address, leftMs: number): void {
     replica.isPending = false;
-    this.#endAfter(replica, leftMs, () => {
+    this.#endAfter(replica, leftMs, async () => {
       if (replica.state !== "starting") return null;
-      const found = replica.settings.runtime === "cortex" ? "Its main.py was still being imported." : replica.notReady;
+      const isCortex = replica.settings.runtime === "cortex";
+      const found = isCortex ? "Its main.py was still being imported." : replica.notReady;
+      const instead = isCortex ? null : await this.#whyUnreached(replica);
+      if (replica.state !== "starting") return null;
       const reason = `It did not become ready within ${Math.round(replica.deadlineMs / 1000)} seconds.`;
-      return [reason, found, replica.hint].filter((text) => text !== null).join(" ");
+      return [reason, found, instead, replica.hint].filter((text) => text !== null).join(" ");
     });
     this.watchHealth(replica, address);
   }
 
-  #endAfter(replica: Replica, afterMs: number, reasonNow: () => string | null): void {
+  async #whyUnreached({ replicaId }: Replica): Promise<string | null> {
+    const { driver, clock } = this.#parts;
+    return await withDeadline(clock, unreachedMsMax, driver.whyUnreached(replicaId)).catch(() => null);
+  }
+
+  #endAfter(replica: Replica, afterMs: number, reasonNow: () => string | null | Promise<string | null>): void {
+    const endNow = (reason: string | null): void => {
+      if (reason !== null) this.end(replica, { reason, kind: "timeout" });
+    };
     const cancel = this.#parts.clock.after(afterMs, () => {
       const reason = reasonNow();
-      if (reason !== null) this.end(replica, { reason, kind: "timeout" });
+      if (reason instanceof Promise) void reason.then(endNow);
+      else endNow(reason);
     });
     replica.abort.signal.addEventListener("abort", cancel, { once: true });
   }

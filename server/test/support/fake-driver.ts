@@ -178,6 +178,10 @@ export class FakeDriver implements Driver {
     return done;
   }
 
+  whyUnreached(): Promise<null> {
+    return Promise.resolve(null);
+  }
+
   async stop(replicaId: ReplicaId, { graceMs }: { readonly graceMs: number }): Promise<void> {
     this.#answer();
     if (this.others.has(replicaId)) this.others.set(replicaId, false);

@@ -9,6 +9,9 @@ import { toApt } from "#drivers/error-advice.ts";
 import { commandProblem } from "#drivers/command-problem.ts";
 import { exitSummary, type ExitSummary } from "#drivers/exit-reason.ts";
 import type { Clock } from "#lib/clock.ts";
+import { listeningSockets, listensElsewhere } from "#drivers/listening-ports.ts";
+import { askToEnd } from "./ask-to-end.ts";
+import { runInside } from "./run-inside.ts";
 import type { ContainerFile } from "./container-file.ts";
 import { beginOfFile } from "./container-archive.ts";
 import { ContainerLog } from "./container-log.ts";
@@ -149,6 +152,12 @@ export class Container {
     return this.#log.end();
   }
 
+  /** See `Driver`. A server on the loopback address of its container gets no calls. */
+  async whyUnreached(): Promise<string | null> {
+    const tables = await runInside(this.#options.engine, this.containerId, ["cat", "/proc/net/tcp", "/proc/net/tcp6"]);
+    return listensElsewhere(listeningSockets(tables.output), { port: this.record.port, needsAll: true });
+  }
+
   /** Removes the container and what was kept of it. */
   async remove(): Promise<void> {
     await unlessStatus(goneStatuses, this.#calls.remove({ force: true, v: true }));
@@ -230,8 +239,12 @@ export class Container {
       if (this.#asked === "stopped") this.#asked = "killed";
       await unlessStatus(goneStatuses, this.#calls.kill({ signal: "SIGKILL" }));
     } else if (this.#asked !== "not" && !this.#isTerminated) {
-      await unlessStatus(goneStatuses, this.#calls.kill({ signal: this.#stopSignal }));
       this.#isTerminated = true;
+      // It takes as long as what is asked to end, and may have to be killed meanwhile.
+      askToEnd(this.#options.engine, this.containerId, this.#stopSignal).catch((error: unknown) => {
+        this.#isTerminated = false;
+        this.#options.onFault(error);
+      });
     }
   }
 

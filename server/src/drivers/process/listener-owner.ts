@@ -32,6 +32,12 @@ export class ListenerOwner {
     return inodes.length > 0 && inodes.every((inode) => this.#own.has(inode));
   }
 
+  /** Its own of these sockets of the platform's network. */
+  ownOf<Socket extends { readonly inode: string }>(sockets: readonly Socket[]): readonly Socket[] {
+    this.#look();
+    return sockets.filter(({ inode }) => this.#own.has(inode));
+  }
+
   #look(): void {
     this.#own.clear();
     for (const pid of this.#pids()) for (const inode of socketsOf(pid)) this.#own.add(inode);

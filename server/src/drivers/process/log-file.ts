@@ -29,7 +29,7 @@ export type LogPiece = {
 /** Bytes per read; several times the longest line, so that every read makes progress. */
 const pieceBytesMax = 256 * 1024;
 /** A larger backlog is dropped, except for its newest part. */
-const backlogBytesMax = 32 * 1024 * 1024;
+const backlogBytesMax = 64 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
 /** Bytes scanned in a dropped part; an app can make a sparse file of terabytes. */
 const countedBytesMax = 256 * 1024 * 1024;

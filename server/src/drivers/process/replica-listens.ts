@@ -1,7 +1,9 @@
 // The address of a replica on this machine: its socket, a port in its own network, or a port of the machine that
 // another process could have taken.
 import type { Address } from "#drivers/driver.ts";
+import { listeningSockets, listensElsewhere } from "#drivers/listening-ports.ts";
 import { ListenerOwner } from "./listener-owner.ts";
+import { readText } from "./read-text.ts";
 import { readPid, takeSocket, type ReplicaPaths, type ReplicaRecord } from "./replica-files.ts";
 
 /** The address of servers in a shared network. */
@@ -29,6 +31,19 @@ export function addressOf(paths: ReplicaPaths, record: ReplicaRecord, saidPort: 
   if (typeof record.socket === "string") return { path: record.socket };
   const port = record.port ?? saidPort;
   return port === undefined || port === 0 ? null : addressAt(paths, record, port);
+}
+
+/** See `Driver.whyUnreached`. Calls reach a server on the loopback address, too. */
+export function whyUnreached(paths: ReplicaPaths, record: ReplicaRecord): string | null {
+  const { host = loopback, port, isSandboxed, replicaId } = record;
+  const firstPid = readPid(paths)?.pid;
+  if (port === null || firstPid === undefined) return null;
+  const tables = (process: string): string =>
+    readText(`/proc/${process}/net/tcp`) + readText(`/proc/${process}/net/tcp6`);
+  const needsAll = false;
+  if (host !== loopback) return listensElsewhere(listeningSockets(tables(String(firstPid))), { port, needsAll });
+  const owner = new ListenerOwner({ firstPid: isSandboxed ? firstPid : null, marker: markerOf(replicaId) });
+  return listensElsewhere(owner.ownOf(listeningSockets(tables("self"))), { port, needsAll });
 }
 
 /** The problem with the socket of a cortex app that listens; null when there is none. */

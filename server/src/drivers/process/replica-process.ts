@@ -7,15 +7,16 @@ import type { Address, OwnedReplica, ReplicaEvent, ReplicaSink } from "#drivers/
 import type { Clock } from "#lib/clock.ts";
 import { waitUpTo } from "#lib/with-deadline.ts";
 import { beginOfAppFile } from "./app-file.ts";
-import { memoryKilled, removeGroup } from "./cgroup.ts";
+import { removeGroup } from "./cgroup.ts";
 import { commandProblem } from "#drivers/command-problem.ts";
-import { exitSummary, type ExitFacts } from "#drivers/exit-reason.ts";
+import { exitSummary } from "#drivers/exit-reason.ts";
+import { memoryFacts } from "./memory-facts.ts";
 import { Leftovers } from "./leftovers.ts";
 import { bootId, firstChild, isAlive, memoryKills, ranMs, signal } from "./process-table.ts";
 import { writeIfFits } from "#drivers/json-file.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import * as files from "./replica-files.ts";
-import { addressOf, markerOf, socketError } from "./replica-listens.ts";
+import { addressOf, markerOf, socketError, whyUnreached } from "./replica-listens.ts";
 import { ReplicaLog } from "./replica-log.ts";
 
 export type ReplicaProcessOptions = {
@@ -205,6 +206,11 @@ export class ReplicaProcess {
     return this.#identity?.pid ?? null;
   }
 
+  /** See `Driver`. */
+  whyUnreached(): Promise<string | null> {
+    return Promise.resolve(whyUnreached(this.#options.paths, this.#options.record));
+  }
+
   /** Removes its files, once it has exited. */
   async remove(): Promise<void> {
     const { paths, record } = this.#options;
@@ -373,7 +379,7 @@ export class ReplicaProcess {
       lastErrorLine,
       asked: this.#asked,
       endReason: this.#endReason,
-      ...this.#memoryFacts(),
+      ...memoryFacts(record, this.#memoryKillsBefore),
       program,
       commandProblem: await commandProblem({ exitCode, program, lastErrorLine, readBegin }),
     });
@@ -388,13 +394,5 @@ export class ReplicaProcess {
     this.#gone.resolve();
     this.#rest = log.end();
     this.#rest.catch(this.#options.onFault);
-  }
-
-  /** Its cgroup knows; without one only the machine's counter gives a hint. */
-  #memoryFacts(): Pick<ExitFacts, "memoryRanOut" | "memoryGb"> {
-    const { cgroup = [], memoryGb = null } = this.#options.record;
-    if (cgroup.some(({ controller }) => controller === "memory"))
-      return { memoryRanOut: memoryKilled(cgroup), memoryGb };
-    return { memoryRanOut: memoryKills() > this.#memoryKillsBefore ? "machine" : "no", memoryGb };
   }
 }

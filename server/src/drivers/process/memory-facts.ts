@@ -1,0 +1,16 @@
+// Whose memory ran out when a replica was killed.
+import type { ExitFacts } from "#drivers/exit-reason.ts";
+import { memoryKilled } from "./cgroup.ts";
+import { memoryKills } from "./process-table.ts";
+import type { ReplicaRecord } from "./replica-files.ts";
+
+/** Its cgroup knows; without one only the machine's counter gives a hint. `killsBefore`: the counter when it was first seen. */
+export function memoryFacts(
+  record: Pick<ReplicaRecord, "cgroup" | "memoryGb">,
+  killsBefore: number,
+): Pick<ExitFacts, "memoryRanOut" | "memoryGb"> {
+  const { cgroup = [] } = record;
+  const memoryGb = record.memoryGb ?? null;
+  if (cgroup.some(({ controller }) => controller === "memory")) return { memoryRanOut: memoryKilled(cgroup), memoryGb };
+  return { memoryRanOut: memoryKills() > killsBefore ? "machine" : "no", memoryGb };
+}
