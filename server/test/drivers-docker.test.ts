@@ -218,13 +218,10 @@ test("another installation on the engine is left alone", { skip }, async (t) => 
 const server = `import signal, sys, time
 def end(*_):
     print("ending", flush=True); time.sleep(0.5); print("ended", flush=True); sys.exit(0)
-signal.signal(signal.SIGTERM, end)
-print("up", flush=True)
+signal.signal(signal.SIGTERM, end); print("up", flush=True)
 while True: signal.pause()`;
-const manager = `import signal, subprocess, sys
-child = subprocess.Popen(["python3", "-c", sys.argv[1]])
-def end(*_):
-    child.send_signal(signal.SIGTERM); child.wait(); print("manager ended", flush=True); sys.exit(0)
+const manager = `import signal, subprocess, sys; child = subprocess.Popen(["python3", "-c", sys.argv[1]])
+def end(*_): child.send_signal(signal.SIGTERM); child.wait(); print("manager ended", flush=True); sys.exit(0)
 signal.signal(signal.SIGTERM, end)
 while True: signal.pause()`;
 
@@ -273,10 +270,7 @@ test("a server on another port, or on the container's own address, is found ther
   const { fixture, driver, sink } = await openStage(t);
   const listens = (host: string, port: number): ReplicaSpec =>
     fixture.python(
-      `import signal, socket
-server = socket.create_server(("${host}", ${port}))
-print("up", flush=True)
-signal.pause()`,
+      `import signal, socket; server = socket.create_server(("${host}", ${port})); print("up", flush=True); signal.pause()`,
       { port: 8000 },
     );
   const cases: [ReplicaSpec, RegExp | null][] = [
