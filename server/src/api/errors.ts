@@ -6,6 +6,9 @@ import { isDiskFull, diskFullRetrySeconds, diskFullText } from "#lib/disk-full.t
 import { errorCode } from "#lib/error-code.ts";
 import type { Log } from "#lib/log.ts";
 
+/** The refusal of a body of another type. */
+export const noJson = 'The body must be JSON, sent with "Content-Type: application/json".';
+
 /** The fault for the caller. `requestId` leads to the log entry when the platform is the cause. */
 export function faultOf(error: unknown, requestId: string): Fault {
   if (error instanceof Fault) return error;
@@ -14,9 +17,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
     return new Fault("too_large", "The body is too large: the limit is 1 MiB.", { cause: error });
   }
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") {
-    return new Fault("unsupported_media_type", 'The body must be JSON, sent with "Content-Type: application/json".', {
-      cause: error,
-    });
+    return new Fault("unsupported_media_type", noJson, { cause: error });
   }
   if (isEndedProject(code, error)) {
     // The project was deleted during the request: the answer is the same as a moment later.

@@ -36,6 +36,7 @@ import type { VolumeUploads } from "#volumes/volume-uploads.ts";
 import type { Volumes } from "#volumes/volumes.ts";
 import type { WebhookUseCases } from "#webhooks/use-cases.ts";
 import type { ApiAuthenticator } from "./access.ts";
+import type { IgnoredNames } from "./older-clients.ts";
 import type { Urls } from "./urls.ts";
 
 export type ApiParts = {
@@ -111,4 +112,6 @@ export type HandlerParts = UseCases &
     readonly limit: RateLimit;
     /** Of the requests of one token or person. */
     readonly requestLimit: RateLimit;
+    /** What older clients repeat. */
+    readonly ignored: IgnoredNames;
   };

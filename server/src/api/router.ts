@@ -1,6 +1,7 @@
 // Registers the routes of the contract's table: for each the access check, the audit row of refusals, and the handler. A
 // known path with another method is answered 405, everything else 404.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { repeatedProject } from "@slipway/contract/older-clients.ts";
 import { takesKey, type Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { AuditAction } from "@slipway/contract/words.ts";
@@ -12,6 +13,7 @@ import { RateLimit } from "#lib/rate-limit.ts";
 import { authenticate, authorize } from "./access.ts";
 import { appNameOf, pathPart, readQuery, type ApiCall, type Handler } from "./call.ts";
 import { faultOf, sendFault } from "./errors.ts";
+import { bodyOnce, queryOnce, type IgnoredNames } from "./older-clients.ts";
 import type { OtherMethods } from "./other-methods.ts";
 import type { HandlerParts } from "./parts.ts";
 
@@ -83,18 +85,30 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
     },
     handler: async (request, reply) => {
       const caller = known.get(request)?.caller ?? null;
-      const query = route.query === undefined ? {} : readQuery(route.query, request.query as Record<string, unknown>);
+      const { query, body } = readOnce(request, route, parts.ignored);
       const by = byOf(request, caller);
       const appName = appNameOf(request);
       const projectId = pathPart(request, "project_id") as ProjectId;
       const appId = appName === undefined ? null : await parts.apps.resolve(projectId, appName);
-      const { body } = request;
       const call = { request, reply, route, appId, caller, by, query, body, admit: () => admit(request, route, parts) };
       const answer = await handleOnce(call, handle, parts);
       if (answer === undefined) return reply;
       return reply.code(route.status).send(answer);
     },
   });
+}
+
+/** Query and body without what older clients repeat in them. Throws `Fault`. */
+function readOnce(request: FastifyRequest, route: Route, ignored: IgnoredNames): Pick<ApiCall, "query" | "body"> {
+  const projectId = pathPart(request, "project_id");
+  const fields = route.body?.kind === "fields" ? route.body.fields : null;
+  const body = fields === null ? request.body : bodyOnce(request.body, { projectId, known: fields });
+  if (body !== request.body) ignored.note(route.path, [repeatedProject]);
+  if (route.query === undefined && fields === null) return { query: {}, body };
+  const given = request.query as Record<string, unknown>;
+  const once = queryOnce(given, { projectId, known: route.query ?? {}, body });
+  ignored.note(route.path, once.ignored);
+  return { query: route.query === undefined ? {} : readQuery(route.query, once.query), body };
 }
 
 /** Handles a request with an Idempotency-Key once, and answers its repetitions from memory. */

@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { fastify, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { takesUntypedJson } from "@slipway/contract/older-clients.ts";
 import type { Route } from "@slipway/contract/route.ts";
 import { routeIds, routes } from "@slipway/contract/routes.ts";
 import { systemClock } from "#lib/clock.ts";
@@ -19,11 +20,12 @@ import { buildHandlers } from "./builds.ts";
 import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
 import { deviceLoginHandlers } from "./device-login.ts";
-import { faultOf, sendFault } from "./errors.ts";
+import { faultOf, noJson, sendFault } from "./errors.ts";
 import { fileRunHandlers } from "./file-runs.ts";
 import { gitHookHandlers } from "./git-hooks.ts";
 import { logHandlers } from "./logs.ts";
 import { invitationHandlers, memberHandlers } from "./members.ts";
+import { IgnoredNames } from "./older-clients.ts";
 import { operatorTokenHandlers } from "./operator-tokens.ts";
 import { OtherMethods } from "./other-methods.ts";
 import { addPages } from "./pages.ts";
@@ -68,7 +70,8 @@ export function createApi(parts: ApiParts): FastifyInstance {
   const stopping = parts.stopping === undefined ? ending.signal : AbortSignal.any([parts.stopping, ending.signal]);
   const limit = new RateLimit({ max: parts.deploysPerMinute, clock, text: tooManyDeployments });
   const requestLimit = new RateLimit({ max: parts.requestsPerMinute, clock, text: tooManyRequests });
-  const all: HandlerParts = { ...useCases, ...parts, clock, stopping, limit, requestLimit };
+  const ignored = new IgnoredNames(parts.log);
+  const all: HandlerParts = { ...useCases, ...parts, clock, stopping, limit, requestLimit, ignored };
   const handlers = {
     ...appHandlers(all),
     ...settingsHandlers(all),
@@ -152,14 +155,24 @@ function readJsonBodies(api: FastifyInstance): void {
     done(null, payload.readable ? payload : Readable.from([]));
   });
   api.addContentTypeParser("application/json", { parseAs: "string" }, (_request, text, done) => {
-    if (text === "") return done(null, undefined);
-    if (isTooDeep(String(text))) return done(new Fault("malformed", jsonTooDeep));
-    try {
-      done(null, JSON.parse(String(text)));
-    } catch (error) {
-      done(new Fault("malformed", "The body is not valid JSON.", { cause: error }));
-    }
+    readJson(String(text), done);
   });
+  // Fastify asks this parser also for a body without a content type.
+  api.addContentTypeParser("*", { parseAs: "string" }, ({ headers, url }, text, done) => {
+    const isUntyped = headers["content-type"] === undefined;
+    if (isUntyped && takesUntypedJson(url)) return readJson(String(text), done);
+    done(new Fault("unsupported_media_type", noJson));
+  });
+}
+
+function readJson(text: string, done: (error: Error | null, body?: unknown) => void): void {
+  if (text === "") return done(null, undefined);
+  if (isTooDeep(text)) return done(new Fault("malformed", jsonTooDeep));
+  try {
+    done(null, JSON.parse(text));
+  } catch (error) {
+    done(new Fault("malformed", "The body is not valid JSON.", { cause: error }));
+  }
 }
 
 const tooManyDeployments = perMinute((used) => `The project has started ${used} deployments`);
@@ -174,9 +187,7 @@ function takeForms(api: FastifyInstance): void {
   api.addContentTypeParser(type, { parseAs: "string" }, (request, text, done) => {
     const path: string | undefined = request.routeOptions.url;
     if (path === undefined || !takers.has(path as never)) {
-      return done(
-        new Fault("unsupported_media_type", 'The body must be JSON, sent with "Content-Type: application/json".'),
-      );
+      return done(new Fault("unsupported_media_type", noJson));
     }
     const fields = [...new URLSearchParams(String(text))];
     if (new Set(fields.map(([name]) => name)).size !== fields.length || fields.length > fieldsMax) {

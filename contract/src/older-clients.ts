@@ -1,0 +1,37 @@
+// What older clients of the published interface send beyond the document of today, and what becomes of it. The management API
+// reads requests by this table; docs/errors.md shows it.
+
+/** Requests that these clients send: management routes of a project. None of them is authorized by a cookie. */
+const publishedPaths = /^\/+v[23]\/+projects(?:\/|$)/;
+
+/** The rows that docs/errors.md shows, one for each kind of leniency. */
+export const olderClients = [
+  {
+    sent: "a JSON body without `Content-Type`",
+    on: "`/v2/projects/…` and `/v3/projects/…`",
+    taken: "as `application/json`",
+  },
+  {
+    sent: "`projectId` in the query or in the body",
+    on: "the same paths, where the document has no such name",
+    taken: "it is ignored when it is the project of the path, and refused otherwise",
+  },
+  {
+    sent: "a parameter of the query twice, such as `region`",
+    on: "every path",
+    taken: "as one when both have the same value, and refused otherwise",
+  },
+  {
+    sent: "fields of the body repeated in the query",
+    on: "every path, where the document has no such parameter",
+    taken: "they are ignored when body and query agree, and refused otherwise",
+  },
+] as const;
+
+/** Whether JSON without a content type is read at this path. */
+export function takesUntypedJson(url: string): boolean {
+  return publishedPaths.test(url);
+}
+
+/** The project's id as these clients repeat it. */
+export const repeatedProject = "projectId";

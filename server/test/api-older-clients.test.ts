@@ -1,0 +1,101 @@
+// What older clients of the published interface send beyond the document, row by row of the contract's table: taken, or
+// refused where it contradicts the rest of the request. Their other requests stay as strict as everybody's.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test, type TestContext } from "node:test";
+import { olderClients } from "@slipway/contract/older-clients.ts";
+import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+
+type Stage = { readonly api: ApiUnderTest; readonly project: string; readonly app: string };
+
+async function start(t: TestContext): Promise<Stage> {
+  const api = await startManagementApi(t);
+  const project = `/v2/projects/${api.projectId}`;
+  const made = await api.call("POST", `${project}/apps/git`, {
+    body: { name: "my-app", gitRepo: "acme/shop" },
+  });
+  assert.equal(made.status, 201);
+  return { api, project, app: `${project}/apps/${api.projectId}-my-app` };
+}
+
+/** With a body that has no content type, as a text of `fetch` would have one. */
+async function ask({ api }: Stage, method: string, path: string, body?: object) {
+  const response = await fetch(api.baseUrl + path, {
+    method,
+    headers: { authorization: `Bearer ${api.token}` },
+    ...(body === undefined ? {} : { body: new TextEncoder().encode(JSON.stringify(body)) }),
+  });
+  assert.equal(response.headers.get("content-type")?.startsWith("application/json"), true, path);
+  return { status: response.status, body: await response.json() };
+}
+
+test("each request of the older client is taken as it sends it", async (t) => {
+  const stage = await start(t);
+  const { api, project, app } = stage;
+  const own = `projectId=${api.projectId}`;
+  const volume = `${project}/volumes/default`;
+  const body = { projectId: api.projectId };
+  const change = { cooldownPeriodSeconds: 20, minReplicaCount: 0 };
+  const repeated = new URLSearchParams({
+    cooldownPeriodSeconds: "20",
+    minReplicaCount: "0",
+    projectId: api.projectId,
+  });
+  const file = { file_path: "f.txt", part_count: 1, region: "us-east-1" };
+  for (const [method, path, sent, status = 200] of [
+    ["GET", `/v2/projects?${own}`],
+    ["GET", `${project}/apps?${own}`],
+    ["GET", `${app}?${own}`],
+    ["GET", `${app}/runs?asyncOnly=true&${own}`],
+    ["GET", `${app}/logs?direction=forward&${own}`],
+    ["PATCH", `${app}?${repeated.toString()}`, { ...change, projectId: api.projectId }],
+    ["GET", `${volume}/ls?region=us-east-1&region=us-east-1&dir=%2F&${own}`],
+    ["POST", `${volume}/cp/initialize?region=us-east-1`, { ...file, projectId: api.projectId }],
+    ["DELETE", `${volume}/rm?region=us-east-1&file_path=x&region=us-east-1&${own}`, body, 404],
+    ["POST", `/v3/projects/${api.projectId}/apps/${api.projectId}-once/create-run-app?region=`, body],
+    ["POST", `${project}/apps`, { name: "other", runtime: "cortex", projectId: api.projectId }, 201],
+    ["DELETE", `${app}?${own}`, body],
+  ] as const) {
+    const answer = await ask(stage, method, path, sent);
+    assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`);
+  }
+});
+
+test("what a request repeats must be the same, and the refusal names both values", async (t) => {
+  const stage = await start(t);
+  const { api, project, app } = stage;
+  const foreign = "p-00000000";
+  for (const [method, path, sent, expected] of [
+    ["GET", `${app}/runs?projectId=${foreign}`, undefined, /projectId in the query.*p-00000000.*as in the path/],
+    ["PATCH", app, { cooldownPeriodSeconds: 20, projectId: foreign }, /projectId is "p-00000000".*as in the path/],
+    ["PATCH", `${app}?cooldownPeriodSeconds=30`, { cooldownPeriodSeconds: 20 }, /"30".*20, as in the body/],
+    ["GET", `${project}/volumes/default/ls?region=a&region=b&dir=/`, undefined, /region is "b".*must be a/],
+    ["GET", `${app}/runs?projectid=${api.projectId}`, undefined, /"projectid" is not a parameter/],
+    ["PATCH", app, { cooldownPeriodSeconds: 20, project_id: api.projectId }, /project_id/],
+  ] as const) {
+    const answer = await ask(stage, method, path, sent);
+    assert.equal(answer.status, 400, `${method} ${path}`);
+    assert.match(answer.body.message, expected);
+  }
+  const unchanged = await api.call("GET", app);
+  assert.equal(unchanged.body.cooldownPeriodSeconds, "10", "nothing was changed");
+});
+
+test("JSON without a content type is read only where the older client sends it", async (t) => {
+  const stage = await start(t);
+  const elsewhere = await ask(stage, "POST", "/v2/auth/sign-in", { email: "a@b.c", password: "x" });
+  assert.equal(elsewhere.status, 415);
+  const { api, project } = stage;
+  const typed = await api.call("PATCH", `${project}/secrets`, {
+    text: '{"A":"1"}',
+    headers: { "content-type": "text/plain" },
+  });
+  assert.equal(typed.status, 415, "another type is not JSON");
+});
+
+test("docs/errors.md shows every row of the table", async () => {
+  const page = await readFile(new URL("../../docs/errors.md", import.meta.url), "utf8");
+  for (const { sent, on, taken } of olderClients) {
+    assert.ok(page.includes(`| ${sent} | ${on} | ${taken} |`), sent);
+  }
+});
