@@ -98,6 +98,37 @@ def greet(name, times: int = 1, run_id=""):
 def fail(**_):
     raise ValueError("it is broken")
 `;
+/** Like what the published client appends to a script: it calls a function with a usual name. */
+const appended = `
+
+# Auto-injected by Cerebrium CLI
+if __name__ == "__main__":
+    import json
+    import os
+    import sys
+
+    text = os.environ.get("CEREBRIUM_INPUT_DATA")
+    module = sys.modules.get("__main__")
+    function = getattr(module, "main", None) or getattr(module, "run")
+    try:
+        print(function(**json.loads(text)) if text else function())
+    except TypeError:
+        sys.exit(1)
+`;
+/** Like what the older client appends. */
+const appendedByOlder = `
+
+import sys
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(1)
+    func_name = sys.argv[1]
+    if func_name == "":
+        sys.exit(0)
+    sys.exit(2)
+`;
+const noData = "The file ran as a script: its function needs data, and none was sent.";
 const files = { "greet.py": greet, "words.py": "def hello(name):\n    return 'Hello ' + name\n" };
 
 describe("a file that runs once", () => {
@@ -128,6 +159,21 @@ describe("a file that runs once", () => {
       const query = { filename: "main.py" };
       const { run, lines } = await runFile(platform, { name: "greeter", query, tar: tarOf({ "main.py": script }) });
       assert.deepEqual([run.status, lines], ["success", ["as a script 1"]], JSON.stringify(run));
+    });
+    await t.test("a script that a client has appended a call to runs with and without data", async () => {
+      const needing = "def run(prompt):\n    return prompt + '!'\nprint('worked')\n";
+      const ready = "def main():\n    return 'called'\n";
+      for (const [script, data, expected] of [
+        [needing + appendedByOlder, "{}", ["worked"]],
+        [needing + appended, "{}", ["worked", noData]],
+        [needing + appended, '{"prompt":"hi"}', ["worked", "hi!"]],
+        [ready + appended, "{}", ["called"]],
+      ] as const) {
+        const sent = { name: "greeter", query: { filename: "main.py" }, tar: tarOf({ "main.py": script }), data };
+        const { run, lines } = await runFile(platform, sent);
+        assert.equal(run.status, "success", `${script}: ${JSON.stringify(run)}`);
+        assert.deepEqual(lines.toSorted(), expected.toSorted(), script);
+      }
     });
     await t.test("a function that fails ends the run as failed, with the traceback in its lines", async () => {
       const query = { filename: "greet.py", functionName: "fail" };

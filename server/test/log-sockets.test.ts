@@ -122,6 +122,16 @@ test("published clients read the log of a build and of an app over WebSockets", 
   assert.deepEqual(texts(again), ["one", "two", "three"]);
   assert.deepEqual(texts(ofRun), ["two"]);
 
+  const rows = Array.from({ length: 40 }, (_, index) => `row ${index}`);
+  const printed = await say(rows.join("\n"));
+  const ofRows = await read(t, platform, `/ws-logs?${query({ appID: appId, after, runID: printed })}`);
+  await until("it has all lines", () => texts(ofRows).length === rows.length);
+  assert.deepEqual(texts(ofRows), rows);
+  // Clients take two lines of one run with the same time for one.
+  const times = ofRows.messages.map((message) => String(message["timestamp"]));
+  assert.equal(new Set(times).size, rows.length, "each line has a time of its own");
+  assert.deepEqual(times, times.toSorted(), "in the order of the lines");
+
   await checkRefusals(platform, { appId, query });
   again.close();
   const ending = platform.end("SIGTERM");

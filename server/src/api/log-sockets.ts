@@ -121,19 +121,19 @@ export class LogSockets {
       );
       return JSON.parse(await textOf(response, Number.POSITIVE_INFINITY)) as { logs: Line[] };
     };
-    const [newest] = (await pageOf({ direction: "backward", pageSize: "1" })).logs;
-    const lastId = Number(newest?.["lineNumber"] ?? 0);
-    filter.set("follow", "true");
-    const follow = `${path}?${filter.toString()}`;
-    filter.delete("follow");
-    // Without any line of the filter the follower begins now.
-    const { response, end } = await ask(follow, newest === undefined ? {} : { lastId });
+    // Of all lines, not only the wanted ones: a wanted line that is stored meanwhile would belong to neither part.
+    const newestPage = await ask(`${path}?direction=backward&pageSize=1`);
+    const newest = JSON.parse(await textOf(newestPage.response, Number.POSITIVE_INFINITY)) as { logs: Line[] };
+    const lastId = Number(newest.logs[0]?.["lineNumber"] ?? 0);
+    const follow = new URLSearchParams(filter);
+    follow.set("follow", "true");
+    const { response, end } = await ask(`${path}?${follow.toString()}`, { lastId });
     const messageOf = (line: Line): object => ({
-      ...{ app_id: line["appId"], run_id: line["runId"] ?? "", timestamp: line["timestamp"] },
+      ...{ app_id: line["appId"], run_id: line["runId"] ?? "", timestamp: ownTime(line) },
       ...{ container_name: line["containerName"], log: line["logLine"] },
     });
     async function* before(): AsyncGenerator<object> {
-      if (newest === undefined || !Number.isFinite(after)) return;
+      if (lastId === 0 || !Number.isFinite(after)) return;
       const since = { afterDate: new Date(after).toISOString(), pageSize: String(pageSize) };
       for (let token = ""; ;) {
         const page = await pageOf({ ...since, nextToken: token });
@@ -242,6 +242,15 @@ function afterOf(given: string | null): number {
     "invalid",
     `after is "${given.slice(0, 100)}", but must be a time of the form 2026-01-31T12:00:00Z (RFC 3339).`,
   );
+}
+
+/**
+ * The time of a line with its number below the millisecond: clients take lines of one app, run and time for the same
+ * line.
+ */
+function ownTime(line: Line): string {
+  const number = Number(line["lineNumber"]) % 1_000_000;
+  return String(line["timestamp"]).replace(/Z$/, `${String(number).padStart(6, "0")}Z`);
 }
 
 async function* nothing(): AsyncGenerator<object> {}

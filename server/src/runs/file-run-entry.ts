@@ -21,14 +21,24 @@ export function fileRunBody({ data, ...named }: FileRunArguments): Buffer {
   return Buffer.from(`${JSON.stringify(named).slice(0, -1)},"data":${data}}`);
 }
 
-/** The text of `main.py`; Python 3.8 and newer. */
-export const fileRunEntry = `import importlib.util
+/**
+ * The text of `main.py`; Python 3.8 and newer. Published clients append a block to a script without `if __name__ == …`
+ * that calls a function of the script. The older one wants the function's name as an argument, which is empty for none;
+ * the newer one looks for a function with a usual name and takes the data from an environment variable. Without data, a
+ * function that needs arguments cannot be called: then the script is all there is to run.
+ */
+export const fileRunEntry = `import ast
+import importlib.util
 import inspect
+import json
 import os
-import runpy
 import sys
+import types
 
 FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "${fileRunFolder}")
+APPENDED = "\\n# Auto-injected by Cerebrium CLI"
+APPENDED_BY_OLDER = "func_name = sys.argv[1]"
+USUAL_NAMES = ("main", "run", "handler", "process", "execute", "predict")
 
 
 def run_file(filename, functionName, data, run_id):
@@ -37,7 +47,7 @@ def run_file(filename, functionName, data, run_id):
     sys.path[:0] = [os.path.dirname(path), FILES]
     sys.argv = [path]
     if functionName is None:
-        _run_script(path)
+        _run_script(path, data)
         return None
     function = getattr(_module(path), functionName, None)
     if not callable(function):
@@ -48,12 +58,41 @@ def run_file(filename, functionName, data, run_id):
     return function(**given)
 
 
-def _run_script(path):
+def _run_script(path, data):
+    with open(path, "rb") as file:
+        text = importlib.util.decode_source(file.read())
+    script, appended, _ = text.partition(APPENDED)
+    if appended and not data and _needs_arguments(script, path):
+        print("The file ran as a script: its function needs data, and none was sent.")
+        text = script
+    if APPENDED_BY_OLDER in text:
+        sys.argv.append("")
+    if data:
+        os.environ["CEREBRIUM_INPUT_DATA"] = json.dumps(data)
+    module = types.ModuleType("__main__")
+    module.__file__ = path
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = module
     try:
-        runpy.run_path(path, run_name="__main__")
+        exec(compile(text, path, "exec"), module.__dict__)
     except SystemExit as end:
         if end.code not in (None, 0):
             raise RuntimeError("the file ended with sys.exit(%r)" % (end.code,)) from None
+    finally:
+        sys.modules["__main__"] = before
+
+
+def _needs_arguments(script, path):
+    functions = {}
+    for node in ast.parse(script, path).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            functions[node.name] = node.args
+    names = [name for name in USUAL_NAMES if name in functions]
+    if not names:
+        return False
+    given = functions[names[0]]
+    positional = len(given.posonlyargs) + len(given.args)
+    return positional > len(given.defaults) or None in given.kw_defaults
 
 
 def _module(path):
