@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test, type TestContext } from "node:test";
 import { olderClients } from "@slipway/contract/older-clients.ts";
-import { startManagementApi, type ApiUnderTest } from "./support/management-api.ts";
+import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 
 type Stage = { readonly api: ApiUnderTest; readonly project: string; readonly app: string };
 
@@ -26,7 +26,7 @@ async function ask({ api }: Stage, method: string, path: string, body?: object) 
     ...(body === undefined ? {} : { body: new TextEncoder().encode(JSON.stringify(body)) }),
   });
   assert.equal(response.headers.get("content-type")?.startsWith("application/json"), true, path);
-  return { status: response.status, body: await response.json() };
+  return { status: response.status, body: (await response.json()) as Json };
 }
 
 test("each request of the older client is taken as it sends it", async (t) => {

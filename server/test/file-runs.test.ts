@@ -160,21 +160,6 @@ describe("a file that runs once", () => {
       const { run, lines } = await runFile(platform, { name: "greeter", query, tar: tarOf({ "main.py": script }) });
       assert.deepEqual([run.status, lines], ["success", ["as a script 1"]], JSON.stringify(run));
     });
-    await t.test("a script that a client has appended a call to runs with and without data", async () => {
-      const needing = "def run(prompt):\n    return prompt + '!'\nprint('worked')\n";
-      const ready = "def main():\n    return 'called'\n";
-      for (const [script, data, expected] of [
-        [needing + appendedByOlder, "{}", ["worked"]],
-        [needing + appended, "{}", ["worked", noData]],
-        [needing + appended, '{"prompt":"hi"}', ["worked", "hi!"]],
-        [ready + appended, "{}", ["called"]],
-      ] as const) {
-        const sent = { name: "greeter", query: { filename: "main.py" }, tar: tarOf({ "main.py": script }), data };
-        const { run, lines } = await runFile(platform, sent);
-        assert.equal(run.status, "success", `${script}: ${JSON.stringify(run)}`);
-        assert.deepEqual(lines.toSorted(), expected.toSorted(), script);
-      }
-    });
     await t.test("a function that fails ends the run as failed, with the traceback in its lines", async () => {
       const query = { filename: "greet.py", functionName: "fail" };
       const { run, lines } = await runFile(platform, { name: "greeter", query, tar: tarOf(files), data: "{}" });
@@ -210,6 +195,24 @@ describe("a file that runs once", () => {
       assert.deepEqual([run.status, lines], ["success", ["grosse-co"]], JSON.stringify(run));
     });
     assert.deepEqual(await readdir(join(platform.dataDir, "uploads/staging")), []);
+  });
+
+  test("is a script that a client has appended a call to, with and without data", async (t) => {
+    const platform = await startPlatformOnTestServer(t);
+    const needing = "def run(prompt):\n    return prompt + '!'\nprint('worked')\n";
+    const ready = "def main():\n    return 'called'\n";
+    for (const [script, data, expected] of [
+      [needing + appendedByOlder, "{}", ["worked"]],
+      [needing + appended, "{}", ["worked", noData]],
+      [needing + appended, '{"prompt":"hi"}', ["worked", "hi!"]],
+      [ready + appended, "{}", ["called"]],
+    ] as const) {
+      const query = { filename: "main.py" };
+      const tar = tarOf({ "main.py": script });
+      const { run, lines } = await runFile(platform, { name: "script", query, tar, data });
+      assert.equal(run.status, "success", `${script}: ${JSON.stringify(run)}`);
+      assert.deepEqual(lines.toSorted(), expected.toSorted(), script);
+    }
   });
 
   test("outlives its platform between the acceptance and the end of its build, and is one at a time", async (t) => {
