@@ -3,6 +3,7 @@
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
+import { unreadable } from "./folder-entries.ts";
 import { globTest, patternMax } from "./glob.ts";
 import { Refused } from "./refused.ts";
 import { readTextFile } from "./text-file.ts";
@@ -43,9 +44,7 @@ const portByDefault = 8000;
 /** Reads the folder. Throws `Refused` when there is no such folder, or when its TOML file cannot be read. */
 export function readAppFolder(given: string): AppFolder {
   const path = resolve(given === "" ? "." : given);
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    throw new Refused(`${path} is not a folder.`, { exitCode: 2 });
-  }
+  if (!isFolder(path)) throw new Refused(`${path} is not a folder.`, { exitCode: 2 });
   const toml = readToml(path);
   const root = toml === null ? {} : tableOf(parseToml(toml)["cerebrium"]);
   const deployment = tableOf(root["deployment"]);
@@ -61,6 +60,14 @@ export function readAppFolder(given: string): AppFolder {
   };
 }
 
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+}
+
 function readToml(folder: string): AppFolder["toml"] {
   for (const file of tomlNames) {
     try {
@@ -68,9 +75,7 @@ function readToml(folder: string): AppFolder["toml"] {
     } catch (error) {
       if (error instanceof Refused) throw error;
       if (error instanceof Error && "code" in error && error.code === "ENOENT") continue;
-      throw new Refused(`${file} cannot be read: ${error instanceof Error ? error.message : String(error)}.`, {
-        cause: error,
-      });
+      throw unreadable(join(folder, file), error);
     }
   }
   return null;

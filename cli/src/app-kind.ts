@@ -1,19 +1,35 @@
 // Finds out what kind of app a folder holds, for `slipway init`: how it is served, and whether its packages are listed where the
 // platform finds them.
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "smol-toml";
-import { isNeverChosen } from "./chosen-files.ts";
-import { Refused } from "./refused.ts";
-import { readTextFile } from "./text-file.ts";
+import { quoted } from "./call-example.ts";
+import { goDockerfile, nodeDockerfile, type MadeDockerfile } from "./made-dockerfile.ts";
+import { portIn, sourceFiles, textOf } from "./source-files.ts";
 
 /** How an app is served. */
 export type AppKind =
   /** Functions of a `main.py`; `isNew`: there is none yet. */
   | { readonly kind: "cortex"; readonly isNew: boolean }
-  | { readonly kind: "dockerfile"; readonly path: string; readonly port: number }
+  /** `made`: `init` writes it. */
+  | {
+      readonly kind: "dockerfile";
+      readonly path: string;
+      readonly port: number;
+      readonly made: Extract<MadeDockerfile, { text: string }> | null;
+    }
   /** Its own server: `app` is `module:variable`. */
-  | { readonly kind: "asgi" | "wsgi"; readonly app: string; readonly framework: string };
+  | { readonly kind: "asgi" | "wsgi"; readonly app: string; readonly framework: string }
+  /** A program that serves. `needs`: packages, where the folder lists none. */
+  | {
+      readonly kind: "server";
+      readonly framework: string;
+      readonly entrypoint: readonly string[];
+      readonly port: number;
+      readonly needs: readonly string[];
+    }
+  /** It cannot be deployed yet: the one thing to do. */
+  | { readonly kind: "none"; readonly why: string };
 
 /** What `init` writes down. */
 export type FoundApp = {
@@ -34,10 +50,6 @@ const frameworks: readonly { readonly name: string; readonly kind: "asgi" | "wsg
   { name: "Bottle", kind: "wsgi" },
 ];
 
-/** A made source file is small; a generated one is not searched. */
-const textBytesMax = 1_000_000;
-const filesMax = 500;
-const depthMax = 3;
 const portByDefault = 8000;
 
 /** Reads, but runs nothing of the folder. */
@@ -50,15 +62,113 @@ function kindOf(folder: string): AppKind {
   const dockerfile = textOf(join(folder, "Dockerfile"));
   if (dockerfile !== null) {
     const port = Number(/^\s*EXPOSE\s+(\d+)/im.exec(dockerfile)?.[1] ?? portByDefault);
-    return { kind: "dockerfile", path: "Dockerfile", port };
+    return { kind: "dockerfile", path: "Dockerfile", port, made: null };
   }
-  for (const path of pythonFiles(folder, "", 0)) {
-    const served = servedIn(textOf(join(folder, path)) ?? "");
-    if (served === null) continue;
+  const web = /^web:[ \t]*(.*\S)/m.exec(textOf(join(folder, "Procfile")) ?? "")?.[1] ?? null;
+  const names = readdirSync(folder);
+  if (names.includes("package.json") && !names.includes("main.py")) return built(nodeDockerfile(folder, web));
+  if (names.includes("go.mod")) return built(goDockerfile(folder));
+  const python = sourceFiles(folder, /\.py$/);
+  if (web !== null && python.length > 0) return ofProcfile(web);
+  for (const path of python) {
+    const found = servedBy(path, textOf(join(folder, path)) ?? "");
+    if (found !== null) return found;
+  }
+  if (names.includes("main.py")) return ofMain(textOf(join(folder, "main.py")) ?? "");
+  const isNew = names.every((name) => name.startsWith(".") || /^(?:readme|licen[cs]e|changelog)\b/i.test(name));
+  return isNew ? { kind: "cortex", isNew } : { kind: "none", why: nextStep(names, python) };
+}
+
+function built(made: MadeDockerfile): AppKind {
+  if ("why" in made) return { kind: "none", why: made.why };
+  return { kind: "dockerfile", path: "Dockerfile", port: made.port, made };
+}
+
+/** A start command for a shell. The platform sets PORT. */
+function ofProcfile(command: string): AppKind {
+  const port = portIn([command], /\$\{?PORT\b/, /(?:--port[= ]|-p |:)(\d{2,5})\b/) ?? portByDefault;
+  const [program = ""] = command.split(/\s/, 1);
+  const needs = ["gunicorn", "uvicorn", "streamlit"].includes(program) ? [program] : [];
+  return {
+    kind: "server",
+    framework: "The web process of the Procfile",
+    entrypoint: ["sh", "-c", command],
+    port,
+    needs,
+  };
+}
+
+/** What a Python file serves; null: nothing that says so. */
+function servedBy(path: string, text: string): AppKind | null {
+  if (/^(?:import|from) modal\b/m.test(text)) return { kind: "none", why: ofModal(path) };
+  const served = servedIn(text);
+  if (served !== null) {
     const module = path.replace(/(?:\/__init__)?\.py$/, "").replaceAll("/", ".");
     return { kind: served.kind, app: `${module}:${served.variable}`, framework: served.framework };
   }
-  return { kind: "cortex", isNew: !existsSync(join(folder, "main.py")) };
+  if (/^(?:import|from) streamlit\b/m.test(text)) {
+    const options = [
+      "--server.address",
+      "0.0.0.0",
+      "--server.port",
+      String(portByDefault),
+      "--server.headless",
+      "true",
+    ];
+    const entrypoint = ["streamlit", "run", path, ...options];
+    return { kind: "server", framework: "Streamlit", entrypoint, port: portByDefault, needs: ["streamlit"] };
+  }
+  if (/^\s*(?:import|from) gradio\b/m.test(text) && /\.launch\(/.test(text)) return ofGradio(path, text);
+  return null;
+}
+
+/** Arguments of `launch` win over the variables. */
+function ofGradio(path: string, text: string): AppKind {
+  const written = portIn([text], /\bPORT\b/, /\bserver_port\s*=\s*(\d{2,5})\b/);
+  const port = written ?? portByDefault;
+  const variables = ["GRADIO_SERVER_NAME=0.0.0.0", ...(written === null ? [`GRADIO_SERVER_PORT=${port}`] : [])];
+  const entrypoint = ["env", ...variables, "python", path];
+  return { kind: "server", framework: "Gradio", entrypoint, port, needs: ["gradio"] };
+}
+
+/** A `main.py` whose functions become endpoints, or that serves by itself. */
+function ofMain(text: string): AppKind {
+  if (/^(?:async[ \t]+)?def[ \t]+[^\W_]\w*[ \t]*\(/m.test(text) || /^from .* import /m.test(text)) {
+    return { kind: "cortex", isNew: false };
+  }
+  if (/\b(?:serve_forever|run_app|uvicorn\.run|HTTPServer)\b/.test(text)) {
+    const port = portIn([text], /\bPORT\b/, /\bport\s*=\s*(\d{2,5})\b|,\s*(\d{4,5})\s*\)/) ?? portByDefault;
+    return { kind: "server", framework: "main.py", entrypoint: ["python", "main.py"], port, needs: [] };
+  }
+  const why =
+    "main.py has no public function at its top level. Write one, such as def run(text: str), which becomes an endpoint. Then: slipway init";
+  return { kind: "none", why };
+}
+
+function ofModal(path: string): string {
+  return `${path} is written for Modal. Write a main.py with its functions as plain ones, without modal and its decorators: each public one becomes an endpoint. Then: slipway init`;
+}
+
+/** The one thing to do in a folder that has files, and none that says how it starts. */
+function nextStep(names: readonly string[], python: readonly string[]): string {
+  const again = "Then: slipway init";
+  const compose = names.find((name) => /^(?:docker-)?compose\.ya?ml$/.test(name));
+  if (compose !== undefined) {
+    return `${compose} starts services, and an app here is one of them. Run slipway init in the folder of the one to deploy, which has its Dockerfile; for a service that only names an image, write a Dockerfile with FROM and that image.`;
+  }
+  const notebook = names.find((name) => name.endsWith(".ipynb"));
+  if (python.length === 0 && notebook !== undefined) {
+    const script = JSON.stringify(notebook);
+    return `${notebook} is a notebook, which answers no calls. Make it a script (jupyter nbconvert --to script --output main ${script}), and put what calls do into functions: each public one becomes an endpoint. ${again}`;
+  }
+  const [first] = python;
+  const folder = first?.endsWith("/main.py") === true ? first.slice(0, -"/main.py".length) : null;
+  if (folder !== null)
+    return `There is no main.py here. The app seems to be in ${folder}. Then: slipway init ${quoted(folder)}`;
+  if (first !== undefined) {
+    return `There is no main.py. Rename ${first} to main.py if it has the functions that calls use, or write a main.py that imports them. ${again}`;
+  }
+  return `Nothing here says how the app starts. Write a main.py, whose public functions become endpoints, or a Dockerfile. ${again}`;
 }
 
 /** An app object of a framework that the file makes at its top level. */
@@ -73,27 +183,6 @@ function servedIn(text: string): { kind: "asgi" | "wsgi"; variable: string; fram
     : { kind: django[2] === "a" ? "asgi" : "wsgi", variable: django[1], framework: "Django" };
 }
 
-/** Those at the top first, `main.py` and `app.py` before the others. */
-function pythonFiles(folder: string, path: string, depth: number): string[] {
-  const entries = readdirSync(join(folder, path), { withFileTypes: true }).toSorted((one, other) =>
-    rank(one.name) === rank(other.name) ? (one.name < other.name ? -1 : 1) : rank(one.name) - rank(other.name),
-  );
-  const at = (name: string): string => (path === "" ? name : `${path}/${name}`);
-  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".py")).map(({ name }) => at(name));
-  const folders = entries.filter((entry) => entry.isDirectory() && /^[A-Za-z_]\w*$/.test(entry.name));
-  const below =
-    depth === depthMax
-      ? []
-      : folders
-          .filter(({ name }) => !isNeverChosen(name) && !existsSync(join(folder, at(name), "pyvenv.cfg")))
-          .flatMap(({ name }) => pythonFiles(folder, at(name), depth + 1));
-  return [...files, ...below].slice(0, filesMax);
-}
-
-function rank(name: string): number {
-  return ["main.py", "app.py", "server.py", "asgi.py", "wsgi.py"].indexOf(name) + 1 || filesMax;
-}
-
 function packagesOf(folder: string): string[] {
   const text = textOf(join(folder, "pyproject.toml"));
   if (text === null) return [];
@@ -104,17 +193,5 @@ function packagesOf(folder: string): string[] {
   } catch {
     // Whoever builds the package will be told.
     return [];
-  }
-}
-
-/** What cannot be read is searched as far as it goes: the build says what is wrong with it. */
-function textOf(path: string): string | null {
-  const stats = statSync(path, { throwIfNoEntry: false });
-  if (stats?.isFile() !== true || stats.size > textBytesMax) return null;
-  try {
-    return readTextFile(path, path);
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    return readFileSync(path, "utf8");
   }
 }

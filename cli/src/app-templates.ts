@@ -1,8 +1,11 @@
 // The files that `slipway init` writes: a commented `slipway.toml`, and a `main.py` to begin with. Pure.
 import type { AppKind, FoundApp } from "./app-kind.ts";
 
+/** An app that can be deployed. */
+export type DeployableApp = FoundApp & { readonly kind: Exclude<AppKind, { readonly kind: "none" }> };
+
 /** The settings file of an app. `pythonVersion`: such as `3.12`; null: the platform's default. */
-export function tomlFor(name: string, found: FoundApp, pythonVersion: string | null): string {
+export function tomlFor(name: string, found: DeployableApp, pythonVersion: string | null): string {
   const { kind } = found;
   return [
     head(name, kind, pythonVersion),
@@ -13,14 +16,15 @@ export function tomlFor(name: string, found: FoundApp, pythonVersion: string | n
 }
 
 /** What the app needs and lists nowhere. Packages in the TOML file would keep the platform from reading requirements.txt. */
-function unlisted({ kind, packages, hasRequirements }: FoundApp): readonly string[] {
+function unlisted({ kind, packages, hasRequirements }: DeployableApp): readonly string[] {
   if (hasRequirements || kind.kind === "cortex" || kind.kind === "dockerfile") return [];
+  if (kind.kind === "server") return packages.length === 0 ? kind.needs : [];
   const framework = packages.length === 0 ? [kind.framework.toLowerCase()] : [];
   const needed = [...framework, kind.kind === "asgi" ? "uvicorn" : "gunicorn"];
   return needed.filter((one) => !packages.some((other) => other.toLowerCase().startsWith(one)));
 }
 
-function head(name: string, kind: AppKind, pythonVersion: string | null): string {
+function head(name: string, kind: DeployableApp["kind"], pythonVersion: string | null): string {
   const what =
     kind.kind === "cortex"
       ? "# Settings of this app. Each public function of main.py becomes an endpoint: slipway call <app>/<function>"
@@ -28,6 +32,7 @@ function head(name: string, kind: AppKind, pythonVersion: string | null): string
   return `${what}
 # All keys, with what they mean: docs/app-settings.md. The tables are called cerebrium because that is the name of the
 # interface that Slipway speaks, so that apps written for it run here unchanged.
+# Files that outlive replicas go below /persistent-storage, which all apps of the project share: use a folder of its own there.
 
 [cerebrium.deployment]
 name = ${JSON.stringify(name)}
@@ -52,7 +57,7 @@ cooldown = 60     # seconds without calls until a replica ends
 # replica_concurrency = 100  # calls that one replica answers at once
 `;
 
-function customRuntime(kind: Exclude<AppKind, { readonly kind: "cortex" }>): string {
+function customRuntime(kind: Exclude<DeployableApp["kind"], { readonly kind: "cortex" }>): string {
   if (kind.kind === "dockerfile") {
     return `# Needs a platform with the docker driver.
 [cerebrium.runtime.custom]
@@ -62,17 +67,24 @@ port = ${kind.port}
 # readycheck_endpoint = "/ready"
 `;
   }
-  const command =
-    kind.kind === "asgi"
-      ? ["uvicorn", kind.app, "--host", "0.0.0.0", "--port", "8000"]
-      : ["gunicorn", kind.app, "--preload", "--bind", "0.0.0.0:8000"];
-  return `# ${kind.framework}, as ${kind.app}.
+  const { what, entrypoint, port } = servedBy(kind);
+  return `# ${what}.
 [cerebrium.runtime.custom]
-entrypoint = [${command.map((word) => JSON.stringify(word)).join(", ")}]
-port = 8000
+entrypoint = [${entrypoint.map((word) => JSON.stringify(word)).join(", ")}]
+port = ${port}
 # healthcheck_endpoint = "/health"
 # readycheck_endpoint = "/ready"
 `;
+}
+
+function servedBy(kind: Exclude<DeployableApp["kind"], { readonly kind: "cortex" | "dockerfile" }>) {
+  if (kind.kind === "server") return { what: kind.framework, entrypoint: kind.entrypoint, port: kind.port };
+  const what = `${kind.framework}, as ${kind.app}`;
+  const entrypoint =
+    kind.kind === "asgi"
+      ? ["uvicorn", kind.app, "--host", "0.0.0.0", "--port", "8000"]
+      : ["gunicorn", kind.app, "--preload", "--bind", "0.0.0.0:8000"];
+  return { what, entrypoint, port: 8000 };
 }
 
 function dependencies(packages: readonly string[]): string {

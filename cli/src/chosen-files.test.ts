@@ -1,7 +1,10 @@
 // Which files of a folder are deployed: the patterns of its TOML file, ignore files on every level, what is never packed, and
 // links.
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { once } from "node:events";
+import { spawn } from "node:child_process";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -101,4 +104,75 @@ test("a TOML file that does not choose files well is refused with the line or th
   ] as const) {
     assert.throws(() => readAppFolder(folderWith(t, { "slipway.toml": text })), { message, exitCode: 2 });
   }
+});
+
+test("a name that is not UTF-8 is refused with the way out, and left out where it is ignored, excluded or not included", async (t) => {
+  const latin1 = (folder: string, name: string): Buffer => Buffer.from(join(folder, name), "latin1");
+  const folder = folderWith(t, { "main.py": "" });
+  writeFileSync(latin1(folder, "bad\xff.txt"), "x");
+  await assert.rejects(
+    chosenIn(folder),
+    /^Refused: "bad\ufffd\.txt" has a name that is not UTF-8\. Rename it, or leave it out\.$/,
+  );
+  for (const text of ['include = ["*.py"]', 'exclude = ["bad*"]']) {
+    writeFileSync(join(folder, "cerebrium.toml"), toml(text));
+    assert.deepEqual(await chosenIn(folder), ["cerebrium.toml", "main.py"], text);
+  }
+  rmSync(join(folder, "cerebrium.toml"));
+  writeFileSync(join(folder, ".slipwayignore"), "bad*\n");
+  assert.deepEqual((await chooseFiles(readAppFolder(folder))).leftOut, ["bad\ufffd.txt"]);
+  mkdirSync(latin1(folder, "d\xff"));
+  await assert.rejects(chosenIn(folder), /"d\ufffd" has a name that is not UTF-8/);
+});
+
+test("a socket and a file that vanishes meanwhile are left out and named", async (t) => {
+  const folder = folderWith(t, { "main.py": "" });
+  const server = createServer().listen(join(folder, "a.sock"));
+  t.after(() => server.close());
+  await once(server, "listening");
+  assert.deepEqual((await chooseFiles(readAppFolder(folder))).notFiles, ["a.sock"]);
+  const churn =
+    "for (;;) { fs.writeFileSync('gone', ''); fs.mkdirSync('away'); fs.rmSync('gone'); fs.rmdirSync('away'); }";
+  const child = spawn(process.execPath, ["-e", churn], { cwd: folder, stdio: "ignore" });
+  t.after(() => child.kill("SIGKILL"));
+  const endMs = performance.now() + 30_000;
+  for (const seen = new Set<string>(); !seen.has("gone") && performance.now() < endMs;) {
+    const { files, notFiles } = await chooseFiles(readAppFolder(folder));
+    assert.ok(files.some(({ path }) => path === "main.py"));
+    for (const path of notFiles) seen.add(path);
+  }
+  child.kill("SIGKILL");
+  await once(child, "exit");
+});
+
+test("what may not be read is refused by its name, with the way out", async (t) => {
+  const folder = folderWith(t, { "main.py": "", "data/x": "", "sub/.gitignore": "" });
+  chmodSync(folder, 0o755);
+  const asNobody = async (look: () => Promise<unknown>): Promise<unknown> => {
+    // Nothing is forbidden to root.
+    if (process.geteuid?.() !== 0) return await look();
+    process.seteuid?.(65_534);
+    try {
+      return await look();
+    } finally {
+      process.seteuid?.(0);
+    }
+  };
+  const refused = async (why: RegExp): Promise<void> =>
+    assert.rejects(
+      asNobody(() => chosenIn(folder)),
+      why,
+    );
+  chmodSync(join(folder, "data"), 0);
+  await refused(
+    /^Refused: data cannot be read: you have no permission\. Allow it, or leave it out: exclude = \["data"\]$/,
+  );
+  chmodSync(join(folder, "data"), 0o755);
+  chmodSync(join(folder, "sub/.gitignore"), 0);
+  await refused(/sub\/\.gitignore cannot be read: you have no permission/);
+  chmodSync(join(folder, "sub/.gitignore"), 0o644);
+  assert.deepEqual(await asNobody(() => chosenIn(folder)), ["data/x", "main.py", "sub/.gitignore"]);
+  chmodSync(folder, 0);
+  await refused(/cannot be read: you have no permission/);
+  chmodSync(folder, 0o755);
 });

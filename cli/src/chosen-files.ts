@@ -1,10 +1,11 @@
 // Chooses the files of an app's folder: `include` and `exclude` of its TOML file, `.gitignore` and `.slipwayignore` of each
 // folder, and never what only this machine needs. `deploy` packs them, `dev` watches them.
-import { existsSync, readFileSync } from "node:fs";
-import { lstat, readdir, realpath, stat } from "node:fs/promises";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { realpath } from "node:fs/promises";
 import { dirname, join, relative, sep } from "node:path";
 import ignore, { type Ignore } from "ignore";
 import type { AppFolder } from "./app-folder.ts";
+import { entriesOf, isGone, isMisnamed, misnamed, statsOf, unreadable } from "./folder-entries.ts";
 import { globTest } from "./glob.ts";
 import { Refused } from "./refused.ts";
 
@@ -22,8 +23,10 @@ export type ChosenFile = {
 export type ChosenFiles = {
   /** By path. */
   readonly files: readonly ChosenFile[];
-  /** What ignore files, and files that are none (such as sockets), have kept out: paths, a folder for all in it. */
+  /** What ignore files have kept out: paths, a folder for all in it. */
   readonly leftOut: readonly string[];
+  /** What cannot be deployed: sockets and the like, and what was gone again when it was looked at. */
+  readonly notFiles: readonly string[];
 };
 
 /** Never part of an app, on any level. */
@@ -45,7 +48,7 @@ export async function chooseFiles(folder: AppFolder): Promise<ChosenFiles> {
   const choice = new Choice(folder);
   await choice.walk();
   const files = choice.files.toSorted((one, other) => (one.path < other.path ? -1 : 1));
-  if (files.length > 0) return { files, leftOut: choice.leftOut };
+  if (files.length > 0) return { files, leftOut: choice.leftOut, notFiles: choice.notFiles };
   const why = folder.toml === null ? "" : ` Its include is ${JSON.stringify(folder.include)}.`;
   throw new Refused(`${folder.path} has no files to deploy.${why}`, { exitCode: 2 });
 }
@@ -64,6 +67,7 @@ type FolderAt = {
 class Choice {
   readonly files: ChosenFile[] = [];
   readonly leftOut: string[] = [];
+  readonly notFiles: string[] = [];
   readonly #folder: AppFolder;
   readonly #isIncluded: (path: string) => boolean;
   readonly #isExcluded: (path: string) => boolean;
@@ -81,21 +85,38 @@ class Choice {
   }
 
   async #enter({ absolute, path, rules: before, above }: FolderAt): Promise<void> {
+    const entries = await entriesOf(absolute, path === "" ? absolute : path).catch(withAdvice(path));
     const own = rulesOf(absolute);
     const rules = own === null ? before : [...before, own];
-    const entries = await readdir(absolute, { withFileTypes: true });
-    for (const entry of entries.toSorted((one, other) => (one.name < other.name ? -1 : 1))) {
+    for (const entry of entries) {
       const at = { absolute: join(absolute, entry.name), path: path === "" ? entry.name : `${path}/${entry.name}` };
       if (neverNames.has(entry.name) || (this.#isExcluded(at.path) && !this.#isToml(at.path))) continue;
+      if (isMisnamed(entry.name)) {
+        this.#leaveMisnamed(at, { rules, isFolder: entry.isDirectory() });
+        continue;
+      }
       const source = entry.isSymbolicLink() ? await this.#targetOf(at, above) : at.absolute;
-      const stats = await stat(source);
+      const stats = await statsOf(source, at.path).catch(withAdvice(at.path));
+      if (stats === null) {
+        this.notFiles.push(at.path);
+        continue;
+      }
       const isFolder = stats.isDirectory();
       if (isFolder && existsSync(join(source, "pyvenv.cfg"))) continue;
       if (!this.#isToml(at.path) && isIgnored(rules, at.absolute, isFolder)) this.leftOut.push(at.path);
       else if (isFolder) await this.#enter({ absolute: source, path: at.path, rules, above: [...above, source] });
-      else if (!stats.isFile()) this.leftOut.push(at.path);
+      else if (!stats.isFile()) this.notFiles.push(at.path);
       else if (this.#isIncluded(at.path)) this.#add({ ...at, source, stats });
     }
+  }
+
+  /** Throws `Refused` for one that would be deployed. */
+  #leaveMisnamed(
+    at: { readonly absolute: string; readonly path: string },
+    { rules, isFolder }: { readonly rules: readonly Rules[]; readonly isFolder: boolean },
+  ): void {
+    if (isIgnored(rules, at.absolute, isFolder)) this.leftOut.push(at.path);
+    else if (isFolder || this.#isIncluded(at.path)) throw misnamed(at.path);
   }
 
   /** The platform reads it first, whatever the patterns say. */
@@ -137,7 +158,7 @@ class Choice {
       throw new Refused(`${path} is a link to ${target}, which is outside of what is deployed. ${help}`);
     }
     if (above.includes(target)) throw new Refused(`${path} is a link to a folder that it is in itself. ${help}`);
-    return (await lstat(target)).isSymbolicLink() ? absolute : target;
+    return target;
   }
 }
 
@@ -153,15 +174,34 @@ function includeTest({ include, toml }: AppFolder): (path: string) => boolean {
     folders.some((folder) => path.startsWith(folder));
 }
 
+/** The refusal of what cannot be read, with the way out. */
+function withAdvice(path: string): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof Refused) || path === "") throw error;
+    const how = `Allow it, or leave it out: exclude = [${JSON.stringify(path)}]`;
+    throw new Refused(`${error.message} ${how}`, { cause: error });
+  };
+}
+
 function rulesOf(folder: string): Rules | null {
   const texts = ignoreNames.flatMap((name) => {
     const file = join(folder, name);
-    if (!existsSync(file)) return [];
-    const text = readFileSync(file, "utf8");
+    const text = textOf(file);
+    if (text === null) return [];
     requireSimple(file, text);
     return [text];
   });
   return texts.length === 0 ? null : { base: folder, rules: ignore().add(texts.join("\n")) };
+}
+
+/** Null: it is no file. */
+function textOf(file: string): string | null {
+  try {
+    return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? readFileSync(file, "utf8") : null;
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw unreadable(file, error);
+  }
 }
 
 /** Lines that would take for ever with a long name: the folder may be a stranger's. */

@@ -126,7 +126,7 @@ export const commands: Readonly<Record<string, Entry>> = {
   rollback: {
     topic: "Apps",
     about: "Go back to an earlier release.",
-    load: async () => (await import("./releases.ts")).rollback,
+    load: async () => (await import("./rollback.ts")).rollback,
   },
   rollouts: {
     topic: "Apps",

@@ -56,7 +56,7 @@ export function connect(given: Given, machine: Machine): Connection {
     return { client: new ApiClient({ url: at, machine, bearer, bearerHint }), signIn: null, token };
   }
   const signIn = url === null ? undefined : signIns.platforms[url];
-  if (url === null || signIn === undefined) throw notSignedIn(url);
+  if (url === null || signIn === undefined) throw notSignedIn(url, Object.keys(signIns.platforms));
   if (isOfServiceAccount(signIn)) {
     const bearer: Bearer = (isRenewed) => Promise.resolve(isRenewed ? null : signIn.accessToken);
     const bearerHint = ` This token is the stored one of ${signIn.email}. Sign in again: slipway login --url ${url}`;
@@ -153,8 +153,14 @@ async function renew(client: ApiClient, { refreshToken, email }: SignIn, machine
   }
 }
 
-function notSignedIn(url: string | null): Refused {
+function notSignedIn(url: string | null, others: readonly string[]): Refused {
   const where = url === null ? "" : ` at ${url}`;
+  if (url === null && others.length > 0) {
+    return new Refused(
+      `No platform is selected since you signed out. You are signed in at ${others.join(", ")}: name it with --url or SLIPWAY_URL.`,
+      { exitCode: exitCodes.denied },
+    );
+  }
   const how = url === null ? "slipway login --url <platform url>" : `slipway login --url ${url}`;
   return new Refused(
     `You are not signed in${where}. Sign in: ${how}\nIn scripts and CI, set SLIPWAY_TOKEN to the token of a service account instead.`,

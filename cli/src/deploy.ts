@@ -201,13 +201,17 @@ class Deployment {
     return { buildId: made.buildId, url: made.internalEndpoint, dashboardUrl: made.dashboardUrl };
   }
 
-  #tellChosen({ files, leftOut }: ChosenFiles): void {
+  #tellChosen({ files, leftOut, notFiles }: ChosenFiles): void {
     const { name, machine } = this.#given;
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
     machine.tell(`Deploying ${name}: ${files.length} ${files.length === 1 ? "file" : "files"}, ${megabytes(bytes)}.`);
-    if (leftOut.length === 0) return;
-    const more = leftOut.length > shownMax ? ` and ${leftOut.length - shownMax} more` : "";
-    machine.tell(`Left out by .gitignore or .slipwayignore: ${plain(leftOut.slice(0, shownMax).join(", "))}${more}.`);
+    const tell = (why: string, paths: readonly string[]): void => {
+      if (paths.length === 0) return;
+      const more = paths.length > shownMax ? ` and ${paths.length - shownMax} more` : "";
+      machine.tell(`${why}: ${plain(paths.slice(0, shownMax).join(", "))}${more}.`);
+    };
+    tell("Left out by .gitignore or .slipwayignore", leftOut);
+    tell("Left out because they are not regular files, or were removed meanwhile", notFiles);
   }
 
   async #existing() {

@@ -17,10 +17,20 @@ export async function dispatch(parameters: readonly string[], machine: Machine):
   try {
     return await run(parameters, { words: [], entries: commands }, machine);
   } catch (error) {
+    if (isOfSystem(error)) {
+      // Such as a disk that is full, or a file that is gone: a stack trace helps nobody.
+      machine.tell(`The command could not go on: ${error.message}`);
+      return exitCodes.failed;
+    }
     if (!(error instanceof Refused)) throw error;
     machine.tell(error.message);
     return error.exitCode;
   }
+}
+
+/** An error that the operating system reported. */
+function isOfSystem(error: unknown): error is Error {
+  return error instanceof Error && "syscall" in error && typeof error.syscall === "string";
 }
 
 /** A node of the command tree: the words that may follow, and the default when none does. */

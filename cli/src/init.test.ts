@@ -40,10 +40,11 @@ test("an empty folder gets a slipway.toml and a main.py, and neither is overwrit
   const again = init(folder);
   assert.equal(again.status, 1);
   assert.match(again.stderr, /slipway\.toml is there already\. Deploy it: slipway deploy\. .*slipway init --force/);
-  writeFileSync(join(folder, "main.py"), "# mine\n");
+  const own = "def own():\n    return 1\n";
+  writeFileSync(join(folder, "main.py"), own);
   const forced = init(folder, "--force", "--name", "other-name");
   assert.equal(forced.values["name"], "other-name");
-  assert.equal(readFileSync(join(folder, "main.py"), "utf8"), "# mine\n");
+  assert.equal(readFileSync(join(folder, "main.py"), "utf8"), own);
   assert.equal(init(folder, "--force", "--name", "No").status, 2);
 });
 
@@ -81,7 +82,7 @@ test("packages of a pyproject.toml are taken, but not beside a requirements.txt"
   const pyproject = `[project]
 dependencies = ["httpx >=0.27,<1", "uvicorn[standard]", "numpy", "x @ https://example.org/x.whl", "y; python_version < '3.9'"]
 `;
-  const files = { "pyproject.toml": pyproject, "main.py": "" };
+  const files = { "pyproject.toml": pyproject, "main.py": "def run():\n    return 1\n" };
   const taken = init(folderWith(t, files));
   assert.deepEqual(Object.fromEntries(Object.entries(taken.packages)), {
     httpx: ">=0.27,<1",
@@ -89,4 +90,106 @@ dependencies = ["httpx >=0.27,<1", "uvicorn[standard]", "numpy", "x @ https://ex
     numpy: "latest",
   });
   assert.deepEqual(init(folderWith(t, { ...files, "requirements.txt": "httpx\n" })).packages, {});
+});
+
+test("a program that serves gets its own start command, with its port and what it needs", (t) => {
+  const streamlit = ["--server.address", "0.0.0.0", "--server.port", "8000", "--server.headless", "true"];
+  const gradio = "import gradio as gr\ndemo = gr.Interface(len, 'text', 'number')\n";
+  const cases: readonly [Record<string, string>, readonly string[], number, readonly string[]][] = [
+    [{ "app.py": "import streamlit as st\n" }, ["streamlit", "run", "app.py", ...streamlit], 8000, ["streamlit"]],
+    [
+      { "app.py": `${gradio}demo.launch()\n` },
+      ["env", "GRADIO_SERVER_NAME=0.0.0.0", "GRADIO_SERVER_PORT=8000", "python", "app.py"],
+      ...([8000, ["gradio"]] as const),
+    ],
+    [
+      { "demo.py": `${gradio}demo.launch(server_port=7861)\n`, "requirements.txt": "gradio\n" },
+      ["env", "GRADIO_SERVER_NAME=0.0.0.0", "python", "demo.py"],
+      ...([7861, []] as const),
+    ],
+    [
+      { Procfile: "worker: x\nweb:  gunicorn app:app -b 0.0.0.0:$PORT \n", "app.py": "" },
+      ["sh", "-c", "gunicorn app:app -b 0.0.0.0:$PORT"],
+      ...([8000, ["gunicorn"]] as const),
+    ],
+    [{ "main.py": "class A: pass\nHTTPServer(('', 8081), A).serve_forever()\n" }, ["python", "main.py"], 8081, []],
+  ];
+  for (const [files, entrypoint, port, packages] of cases) {
+    const made = init(folderWith(t, files));
+    assert.deepEqual([made.status, made.values["entrypoint"], made.values["port"]], [0, entrypoint, port], made.stderr);
+    assert.deepEqual([Object.keys(made.packages), made.warnings], [packages, []]);
+  }
+});
+
+test("apps of Node.js and Go get a Dockerfile, and one that is there stays", (t) => {
+  const express = { "package.json": '{"scripts":{"build":"x","start":"node ."}}', "package-lock.json": "{}" };
+  const cases: readonly [Record<string, string>, number, readonly RegExp[]][] = [
+    [
+      { ...express, "a.js": "app.listen(process.env.PORT ?? 3000)" },
+      8000,
+      [
+        /^FROM node:\d+-slim$/m,
+        /^COPY package\*\.json \.\/\nRUN npm ci\nCOPY \. \.\nRUN npm run build$/m,
+        /"npm","start"/,
+      ],
+    ],
+    [{ "package.json": "{}", "server.js": "x.listen( 3000 )" }, 3000, [/^RUN npm install$/m, /"node","server\.js"/]],
+    [{ "package.json": "{}", "yarn.lock": "", Procfile: "web: node x" }, 8000, [/yarn install/, /"sh","-c","node x"/]],
+    [
+      { "go.mod": "module x\n\ngo 1.23.1\n", "cmd/web/main.go": 'package main\nhttp.ListenAndServe(":8081", nil)\n' },
+      8081,
+      [/^FROM golang:1\.23 AS build$/m, /go build -o \/app \.\/cmd\/web$/m, /^CMD \["\/app"\]$/m],
+    ],
+  ];
+  for (const [files, port, forms] of cases) {
+    const folder = folderWith(t, files);
+    const made = init(folder);
+    assert.deepEqual([made.status, made.values["dockerfilePath"], made.values["port"]], [0, "Dockerfile", port]);
+    assert.match(made.stderr, /^Wrote Dockerfile for .*: it needs a platform with the docker driver\.$/m);
+    assert.doesNotMatch(made.stderr, /slipway dev/);
+    const text = readFileSync(join(folder, "Dockerfile"), "utf8");
+    assert.match(text, new RegExp(`^EXPOSE ${port}$`, "m"));
+    for (const form of forms) assert.match(text, form);
+    assert.equal(init(folder, "--force").values["port"], port);
+    assert.equal(readFileSync(join(folder, "Dockerfile"), "utf8"), text);
+  }
+});
+
+test("where something has to be done first, it says what, writes nothing, and exits with 1", (t) => {
+  const cases: readonly [Record<string, string>, RegExp][] = [
+    [
+      { "train.ipynb": "{}" },
+      /train\.ipynb is a notebook, .*jupyter nbconvert --to script --output main "train\.ipynb"/,
+    ],
+    [{ "compose.yaml": "services: {}" }, /compose\.yaml starts services.*in the folder of the one to deploy/],
+    [{ "app.py": "import modal\napp = modal.App()\n" }, /app\.py is written for Modal\. Write a main\.py/],
+    [{ "main.py": "class Model:\n    def run(self): ...\ndef _f(): ...\n" }, /main\.py has no public function/],
+    [{ "predict.py": "def predict(): ...\n" }, /Rename predict\.py to main\.py/],
+    [{ "api/main.py": "def run(): ...\n" }, /The app seems to be in api\. Then: slipway init api$/m],
+    [{ "package.json": "{}" }, /package\.json has no start script/],
+    [{ "go.mod": "module x\n", "x.go": "package x\n" }, /no package main/],
+    [{ "go.mod": "module x\n", "a/m.go": "package main\n", "b/m.go": "package main\n" }, /several programs \(a, b\)/],
+    [{ "notes.txt": "" }, /Nothing here says how the app starts\. Write a main\.py/],
+  ];
+  for (const [files, why] of cases) {
+    const folder = folderWith(t, files);
+    const { status, stderr } = init(folder);
+    assert.equal(status, 1, stderr);
+    assert.match(stderr, why);
+    assert.deepEqual(
+      [existsSync(join(folder, "slipway.toml")), existsSync(join(folder, "Dockerfile"))],
+      [false, false],
+    );
+    assert.doesNotMatch(stderr, /Next:/);
+  }
+});
+
+test("a folder with a README only is a new app, and a name that does not fit is replaced aloud", (t) => {
+  const folder = folderWith(t, { "README.md": "# x\n", LICENSE: "" });
+  assert.match(init(folder).stderr, /^Wrote main\.py: .*\nThe apps of a project share one volume, /m);
+  const short = join(folder, "Go");
+  mkdirSync(short);
+  const { status, stderr, values } = init(short);
+  assert.deepEqual([status, values["name"]], [0, "my-app"]);
+  assert.match(stderr, /^The name is my-app: the folder's own does not fit\./);
 });

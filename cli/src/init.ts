@@ -2,13 +2,13 @@
 // a `main.py` to begin with.
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { tomlNames } from "./app-folder.ts";
 import { quoted } from "./call-example.ts";
-import { findApp, type FoundApp } from "./app-kind.ts";
-import { mainPy, tomlFor } from "./app-templates.ts";
+import { findApp } from "./app-kind.ts";
+import { mainPy, tomlFor, type DeployableApp } from "./app-templates.ts";
 import { command } from "./command.ts";
 import type { Machine } from "./machine.ts";
 import { output } from "./output.ts";
@@ -16,12 +16,14 @@ import { Refused } from "./refused.ts";
 
 /** The platform takes no others. */
 const nameForm = /^[a-z0-9-]{3,30}$/;
+const nameByDefault = "my-app";
 
 /** Writes the files. */
 export const init = command({
   name: "init",
   about: `Make a folder deployable: writes a commented slipway.toml that fits what is there (functions in a main.py, FastAPI, Flask
-and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to begin with. It overwrites nothing.`,
+and other ASGI or WSGI apps, Gradio, Streamlit, a Procfile, a Dockerfile), for Node.js and Go a Dockerfile, and in an empty folder
+a main.py to begin with. It overwrites nothing. Exits with 1 if something is to be done first, which it says.`,
   examples: ["init", "init shop --name shop"],
   operands: [
     { name: "folder", about: "The folder, which is made if it is not there. Default: this one.", isOptional: true },
@@ -41,13 +43,22 @@ and other ASGI or WSGI apps, a Dockerfile), and in an empty folder a main.py to 
     }
     const name = await nameOf(given.text("name"), folder, machine);
     mkdirSync(folder, { recursive: true });
-    const isEmpty = readdirSync(folder).every((one) => one.startsWith("."));
-    const found = findApp(folder);
+    const { kind, ...rest } = findApp(folder);
+    if (kind.kind === "none") throw new Refused(kind.why);
+    const found = { ...rest, kind };
+    if (kind.kind === "dockerfile" && kind.made !== null) {
+      writeFileSync(join(folder, kind.path), kind.made.text, { flag: "wx" });
+      machine.tell(`Wrote ${kind.path} for ${kind.made.framework}: it needs a platform with the docker driver.`);
+    }
     writeFileSync(join(folder, "slipway.toml"), tomlFor(name, found, pythonVersion()));
     machine.tell(`Wrote slipway.toml: ${sentenceOf(found)}`);
-    if (found.kind.kind === "cortex" && found.kind.isNew) writeMain(folder, { isEmpty, machine });
+    if (kind.kind === "cortex" && kind.isNew) writeMain(folder, machine);
+    machine.tell(
+      "The apps of a project share one volume, /persistent-storage: give each app a folder of its own there.",
+    );
     const words = ["", ...(operand === "" ? [] : [quoted(operand)])].join(" ");
-    machine.tell(`Next: slipway deploy${words}    (or try it here first: slipway dev${words})`);
+    const tryHere = kind.kind === "dockerfile" ? "" : `    (or try it here first: slipway dev${words})`;
+    machine.tell(`Next: slipway deploy${words}${tryHere}`);
     output(given, machine, { folder, name }, () => undefined);
   },
 });
@@ -60,14 +71,7 @@ function pythonVersion(): string | null {
   return version !== undefined && Number(minor) >= 8 && Number(minor) <= 14 ? version : null;
 }
 
-function writeMain(
-  folder: string,
-  { isEmpty, machine }: { readonly isEmpty: boolean; readonly machine: Machine },
-): void {
-  if (!isEmpty) {
-    machine.tell("There is no main.py: write one, each of whose public functions becomes an endpoint.");
-    return;
-  }
+function writeMain(folder: string, machine: Machine): void {
   writeFileSync(join(folder, "main.py"), mainPy, { flag: "wx" });
   machine.tell("Wrote main.py: its functions run and count become endpoints.");
 }
@@ -76,7 +80,14 @@ function writeMain(
 async function nameOf(given: string | undefined, folder: string, machine: Machine): Promise<string> {
   if (given !== undefined) return checked(given, "--name");
   const proposed = proposedName(folder);
-  if (!machine.isInteractive) return proposed;
+  if (!machine.isInteractive) {
+    if (proposed === nameByDefault) {
+      machine.tell(
+        `The name is ${proposed}: the folder's own does not fit. For another one: slipway init --name <app>`,
+      );
+    }
+    return proposed;
+  }
   const asking = createInterface({ input: process.stdin, output: process.stderr });
   asking.once("SIGINT", () => process.exit(130));
   // Ctrl-D: the proposed name.
@@ -101,12 +112,13 @@ function proposedName(folder: string): string {
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, "-");
   const name = words.slice(0, 30).replaceAll(/^-+|-+$/g, "");
-  return nameForm.test(name) ? name : "my-app";
+  return nameForm.test(name) ? name : nameByDefault;
 }
 
-function sentenceOf({ kind, packages }: FoundApp): string {
+function sentenceOf({ kind, packages }: DeployableApp): string {
   const beside = packages.length === 0 ? "" : ` The packages are those of pyproject.toml.`;
   if (kind.kind === "cortex") return `functions of main.py become endpoints.${beside}`;
   if (kind.kind === "dockerfile") return `the app is built from its Dockerfile and listens on port ${kind.port}.`;
+  if (kind.kind === "server") return `${kind.framework} is started, and listens on port ${kind.port}.${beside}`;
   return `${kind.framework} is served as ${kind.app}.${beside}`;
 }

@@ -31,11 +31,21 @@ export async function pack(files: readonly ChosenFile[], onProgress: (bytes: num
   } catch (error) {
     packed.remove();
     if (error instanceof Refused) throw error;
+    if (error instanceof Error && "code" in error && error.code === "EACCES") throw noPermission(files, error);
     const why = error instanceof Error ? error.message : String(error);
     throw new Refused(`The files cannot be packed: ${why}. Try again when nothing writes to the folder.`, {
       cause: error,
     });
   }
+}
+
+function noPermission(files: readonly ChosenFile[], error: Error): Refused {
+  const file = files.find(({ source }) => "path" in error && source === error.path);
+  const shown = file?.path ?? error.message;
+  return new Refused(
+    `${shown} cannot be read: you have no permission. Allow it, or leave it out: exclude = [${JSON.stringify(shown)}]`,
+    { cause: error },
+  );
 }
 
 async function write(files: readonly ChosenFile[], path: string, onProgress: (bytes: number) => void): Promise<void> {

@@ -1,18 +1,19 @@
-// `slipway releases …` and `slipway rollback`: what was deployed, and going back.
+// `slipway releases …`: what was deployed.
 import { answerOf } from "@slipway/client/client.ts";
 import { misuse } from "./refused.ts";
-import { changeCommand, limitOption, listCommand, paged, showCommand } from "./resource.ts";
+import { limitOption, listCommand, paged, showCommand } from "./resource.ts";
 import { moment, state } from "./table.ts";
 
 const route = "/v2/projects/{project_id}/apps/{app_id}" as const;
 const shortCommit = 10;
-const numberForm = /^v?(\d{1,9})$/i;
+/** A release, as people write it. */
+export const numberForm = /^v?(\d{1,9})$/i;
 
 /** By verb. */
 export const releases = {
   list: listCommand({
     name: "releases list",
-    about: "List the releases of an app, newest first, with their shares of the calls.",
+    about: "List the releases of an app, newest first, with the shares of the calls that they are to get and get now.",
     examples: ["releases list hello"],
     of: "app",
     options: limitOption,
@@ -22,6 +23,7 @@ export const releases = {
       RELEASE: ({ number }) => `v${number}`,
       STATE: (release) => state(release.state),
       "CALLS %": ({ trafficPercent }) => trafficPercent,
+      "NOW %": ({ currentPercent }) => currentPercent,
       CREATED: ({ createdAt }) => moment(createdAt),
       CAUSE: ({ cause }) => cause,
       BY: ({ createdBy }) => createdBy?.name ?? null,
@@ -49,6 +51,7 @@ export const releases = {
       State: state(release.state),
       Ended: release.endReason,
       "Calls %": release.trafficPercent,
+      "Calls now %": release.currentPercent,
       "Can be gone back to": release.isStartable ? "yes" : "no",
       Cause: release.cause,
       By: release.createdBy?.name ?? null,
@@ -68,30 +71,8 @@ export const releases = {
   }),
 };
 
-/** Goes back. */
-export const rollback = changeCommand({
-  name: "rollback",
-  about: `Make an earlier release live again, without a build; by default the one before. Pushes are then not deployed until
-you resume that or deploy by hand. A number alone is a release of the folder's app.`,
-  examples: ["rollback hello", "rollback hello 3", "rollback 3"],
-  of: "app",
-  hints: { 404: ({ path }) => `To list them: slipway releases list ${path.app_id}` },
-  operands: [{ name: "release", about: "Its number. Default: the one before.", isOptional: true, form: numberForm }],
-  async change({ api, path, given }) {
-    const named = given.operand("release");
-    const body = named === "" ? {} : { release: numberOf(named) };
-    return await answerOf(api.POST(`${route}/rollback`, { params: { path }, body }));
-  },
-  said: ({ number, commit }, { path }) => [
-    `Release v${number} of ${path.app_id} is live again.`,
-    // Without a commit it came from an upload, and no push deploys it.
-    ...(commit === null
-      ? []
-      : [`Pushes are not deployed for now. To resume that: slipway apps resume-deploys ${path.app_id}`]),
-  ],
-});
-
-function numberOf(text: string): number {
+/** The number of a release: `3` or `v3`. Throws `Refused`. */
+export function numberOf(text: string): number {
   const [, digits] = numberForm.exec(text) ?? [];
   if (digits !== undefined) return Number(digits);
   throw misuse(

@@ -48,13 +48,16 @@ export function readSignIns(machine: Pick<Machine, "homeFolder">): SignIns {
   return found;
 }
 
-/** Replaces the sign-in at `url` (null: removes it) and makes it the current one. */
+/**
+ * Replaces the sign-in at `url` and makes it the current one. Null removes it: if it was the current one, none is, so that no command
+ * acts on another platform unasked.
+ */
 export function writeSignIn(machine: Pick<Machine, "homeFolder">, url: string, signIn: SignIn | null): void {
   const before = readSignIns(machine);
   const others = Object.entries(before.platforms).filter(([key]) => key !== url);
   const platforms = Object.fromEntries(signIn === null ? others : [...others, [url, signIn]]);
-  const last = others.at(-1)?.[0] ?? null;
-  const current = signIn === null ? (before.current === url ? last : before.current) : url;
+  const currentLeft = before.current === url ? null : before.current;
+  const current = signIn === null ? currentLeft : url;
   write(signInFile(machine), { current, platforms });
 }
 

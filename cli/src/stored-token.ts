@@ -27,9 +27,9 @@ export async function keepToken({ url, token, label }: StoredToken, machine: Mac
   const signIn = { accessToken: token, refreshToken: "", email: label, project: own?.id ?? null };
   writeSignIn(machine, url, signIn);
   const project = own === undefined ? "" : `, in the project ${plain(own.name)} (${own.id})`;
-  machine.tell(`Commands act as ${label}${project}. Saved in ${signInFile(machine)}, which only you can read.`);
+  machine.tell(`Signed in as ${label}${project}. Saved in ${signInFile(machine)}, which only you can read.`);
   if (before.current !== null && before.current !== url) {
-    machine.tell(`Before, they used ${before.current}; to go back: slipway login --url ${before.current}`);
+    machine.tell(`Until now, commands used ${before.current}. To go back: slipway login --url ${before.current}`);
   }
   if ((machine.environment["SLIPWAY_TOKEN"] ?? "") !== "") {
     machine.tell("SLIPWAY_TOKEN is set: commands use it instead, until you unset it.");

@@ -1,12 +1,13 @@
 // Moves files between this machine and a volume: up in parts of which several are sent at once, down as a stream. Of a folder, several
 // files are sent at once.
 import { createWriteStream } from "node:fs";
-import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
+import { open, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { answerOf } from "@slipway/client/client.ts";
 import { ApiRefused } from "./api-client.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { entriesOf, isMisnamed, misnamed, statsOf } from "./folder-entries.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
 import { misuse, Refused } from "./refused.ts";
@@ -79,7 +80,7 @@ async function uploadFolder(at: At, { file: folder, path }: Named, progress: Pro
   const failed = ends.find(({ status }) => status === "rejected");
   if (failed?.status === "rejected") {
     const { reason } = failed as { readonly reason: unknown };
-    throw new Refused(`${done} of ${files.length} files are in their place. ${reasonOf(reason)}`, { cause: reason });
+    throw new Refused(`${done} of ${files.length} files were uploaded. ${reasonOf(reason)}`, { cause: reason });
   }
   return { path: path.replace(/^\/+/, ""), files: files.length, bytes };
 }
@@ -87,11 +88,18 @@ async function uploadFolder(at: At, { file: folder, path }: Named, progress: Pro
 /** The files below it, by their paths from there. Links are followed to files, as in a cache of models, not to folders. */
 async function filesIn(folder: string, below = ""): Promise<string[]> {
   const found: string[] = [];
-  for (const entry of await readdir(join(folder, below), { withFileTypes: true })) {
+  for (const entry of await entriesOf(join(folder, below), join(folder, below))) {
     const path = below === "" ? entry.name : `${below}/${entry.name}`;
+    const full = join(folder, path);
+    if (isMisnamed(entry.name)) throw misnamed(full);
     if (entry.isDirectory()) found.push(...(await filesIn(folder, path)));
-    else if (entry.isFile() || (await stat(join(folder, path))).isFile()) found.push(path);
-    else throw misuse(`${join(folder, path)} is neither a file nor a folder of its own.`);
+    else if (entry.isFile()) found.push(path);
+    else {
+      const target = await statsOf(full, full);
+      if (target === null) throw misuse(`${full} is a link to nothing. Remove it, or upload the files beside it.`);
+      if (!target.isFile()) throw misuse(`${full} is neither a file nor a folder of its own.`);
+      found.push(path);
+    }
   }
   return found;
 }

@@ -59,8 +59,8 @@ export const volumes = {
 
   upload: changeCommand({
     name: "volumes upload",
-    about: `Upload a file into the volume, or a folder with all that is in it. Each file takes its place in one step, instead of what
-was there; folders on the way are created.`,
+    about: `Upload a file into the volume, or a folder with all that is in it. Each file replaces the one of its name in one step;
+missing folders are created.`,
     examples: ["volumes upload model.bin", "volumes upload model.bin models/v2.bin", "volumes upload my-model models/"],
     of: "project",
     operands: [
@@ -73,7 +73,7 @@ was there; folders on the way are created.`,
     ],
     change: (at) => uploadAny(at, { file: at.given.operand("file"), path: at.given.operand("path") }),
     said: ({ path, files, bytes }) =>
-      `${path} is in its place, ${files === undefined ? "" : `${files} ${files === 1 ? "file" : "files"}, `}${bytesText(bytes)}. Apps see it at /persistent-storage/${path}`,
+      `Uploaded ${path}, ${files === undefined ? "" : `${files} ${files === 1 ? "file" : "files"}, `}${bytesText(bytes)}. Apps see it at /persistent-storage/${path}`,
   }),
 
   download: changeCommand({
@@ -92,7 +92,8 @@ was there; folders on the way are created.`,
       const path = at.given.operand("path");
       return await downloadFile(at, { path, to: targetOf(path, at.given.operand("file")) });
     },
-    said: ({ file, bytes }) => (file === "-" ? `${bytesText(bytes)} came.` : `Wrote ${file}, ${bytesText(bytes)}.`),
+    said: ({ file, bytes }) =>
+      file === "-" ? `Downloaded ${bytesText(bytes)}.` : `Wrote ${file}, ${bytesText(bytes)}.`,
   }),
 
   remove: changeCommand({

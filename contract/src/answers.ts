@@ -138,8 +138,14 @@ export const release = z.strictObject({
   state: z.enum(releaseStates),
   /** Why it ended. */
   endReason: z.string().nullable(),
-  /** Its share of the app's new calls. */
+  /** Its share of the app's new calls, as soon as it has the replicas for them. */
   trafficPercent: z.number().min(0).max(100),
+  currentPercent: z
+    .number()
+    .min(0)
+    .max(100)
+    .nullable()
+    .meta({ description: "Its share of the app's calls now. Null: no replica of the app takes calls now." }),
   /** It took calls and its files are kept: the app can go back to it. */
   isStartable: z.boolean(),
   cause: z.enum(buildCauses),

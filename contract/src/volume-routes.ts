@@ -96,7 +96,7 @@ export const volumeRoutes = {
   beginVolumeUpload: {
     method: "POST",
     path: `${volume}/cp/initialize`,
-    about: `Begins the upload of a file. It is sent in parts of ${partBytes} bytes, the last of which may be smaller, each with PUT to its address, which works for 24 hours. The file is in its place only after POST …/cp/complete.`,
+    about: `Begins the upload of a file. It is sent in parts of ${partBytes} bytes, the last of which may be smaller, each with PUT to its address, which works for 24 hours. Apps see the file only after POST …/cp/complete.`,
     access: "volumes.write",
     audit: null,
     query: { region },

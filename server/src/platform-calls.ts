@@ -79,12 +79,14 @@ export async function openCalls(
   const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
     ...{ old: condition(appId, old), next: condition(appId, next), weight: view.weightOf(appId, next) },
   });
+  const shareNow = (appId: AppId, releaseId: ReleaseId): number | null =>
+    view.ready(appId).length === 0 ? null : view.weightOf(appId, releaseId);
   const uses = new UseOfReplicas({ driver, clock, log });
   const replicaUses = (): Promise<ReplicaUses> => uses.get();
   const [replicas, calls] = [() => scheduler.replicas(), () => proxy.meters()];
   const useHistory = new UseHistory({ db, driver, replicas, calls, clock, log, lifecycle });
   useHistory.start();
-  return { proxy, scheduler, runs, runUseCases, records, conditionsOf, replicaUses, useHistory };
+  return { proxy, scheduler, runs, runUseCases, records, conditionsOf, shareNow, replicaUses, useHistory };
 }
 
 /** The stops of persons come before those of budgets: a person has to act first. */

@@ -67,6 +67,57 @@ test("a folder becomes an app that answers as the command says, and a failure ha
   );
 });
 
+test("a rollback says what takes calls until its release does, and ends when it takes them all", async (t) => {
+  const platform = await startPlatformOnTestServer(t);
+  const held = "/persistent-storage/held";
+  // The first release becomes ready once the file is gone, which the second one makes and removes.
+  const mainOf = (version: string): string => `import os, time
+while "${version}" == "one" and os.path.exists("${held}"):
+    time.sleep(0.02)
+
+def run():
+    return "${version}"
+
+def hold():
+    open("${held}", "w").close()
+
+def let_go():
+    os.remove("${held}")
+`;
+  const folder = appFolder(t, { "main.py": mainOf("one"), "slipway.toml": toml });
+  assert.equal((await slipway(t, platform, ["deploy", folder]).ended).code, 0);
+  writeFileSync(join(folder, "main.py"), mainOf("two"));
+  assert.equal((await slipway(t, platform, ["deploy", folder]).ended).code, 0);
+  assert.equal((await platform.call("hello", "hold", {})).status, 200);
+
+  const late = await slipway(t, platform, ["rollback", "hello", "--timeout", "1s"]).ended;
+  assert.equal(late.code, 1);
+  assert.match(late.stderr, /^v2 still takes calls, until replicas of v1 are ready\.\n(?:.*\n)*.*not changed in time/);
+  const { body } = await platform.api("GET", `/v2/projects/${platform.bootstrap.projectId}/apps/hello/releases`);
+  const shares = body.items.map((one: Record<string, unknown>) => [
+    one["number"],
+    one["trafficPercent"],
+    one["currentPercent"],
+  ]);
+  assert.deepEqual(shares, [
+    [2, 0, 100],
+    [1, 100, 0],
+  ]);
+  const unwaited = await slipway(t, platform, ["rollback", "hello", "2", "--no-wait"]).ended;
+  assert.equal(unwaited.stderr, "Release v2 of hello is live again and takes all calls.\n");
+
+  const result = async (): Promise<unknown> =>
+    ((await (await platform.call("hello", "run", {})).json()) as { result: unknown }).result;
+  const going = slipway(t, platform, ["rollback", "hello", "1"]);
+  await until("it says what takes the calls", () => going.stderr().startsWith("v2 still takes calls, "));
+  assert.equal(await result(), "two");
+  assert.equal((await platform.call("hello", "let_go", {})).status, 200);
+  const { code, stderr } = await going.ended;
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /\nRelease v1 of hello is live again and takes all calls\.\n$/);
+  assert.equal(await result(), "one");
+});
+
 test("Ctrl-C leaves the build and says how to follow it; a repository is deployed with --git, files instead with --yes", async (t) => {
   const git = await startGitServer(t);
   await git.createRepo("acme", "app", { "main.py": mainPy, "slipway.toml": toml });

@@ -84,12 +84,12 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   await insertReleases(db, appId);
   assert.match(
     (await done("releases", "list", "hello")).stdout,
-    /^RELEASE +STATE +CALLS %.*\nv2 +live +100 .*\nv1 +replaced/,
+    /^RELEASE +STATE +CALLS % +NOW %.*\nv2 +live +100 +- .*\nv1 +replaced/,
   );
   assert.match((await done("releases", "show", "hello", "v1")).stdout, /^Release +v1\nState +replaced\n/);
   assert.match(await refused(4, "releases", "show", "hello", "7"), /slipway releases list hello/);
   assert.match(await refused(2, "releases", "show", "hello", "seven"), /must be a number such as 3 or v3/);
-  assert.match((await done("rollback", "hello", "1")).stderr, /^Release v1 of hello is live again\.\n$/);
+  assert.match((await done("rollback", "hello", "1")).stderr, /^Release v1 of hello is live again\. No replica .*\n$/);
   await db
     .updateTable("releases")
     .set({ commit_sha: "c".repeat(40) })
@@ -97,7 +97,7 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
     .execute();
   assert.match(
     (await done("rollback", "hello", "v2")).stderr,
-    /^Release v2 of hello is live again\.\nPushes are not deployed for now\. .*slipway apps resume-deploys hello\n/,
+    /^Release v2 of hello is live again\. No replica .*\nPushes are not deployed for now\. .*slipway apps resume-deploys hello\n/,
   );
   await done("apps", "resume-deploys", "hello");
   assert.match(await refused(2, "rollback", "3"), /^app is missing/, "a number alone is a release");

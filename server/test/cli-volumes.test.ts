@@ -1,7 +1,7 @@
 // The commands on files of volumes against a real management API.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startCliStage } from "./support/cli-stage.ts";
@@ -19,7 +19,7 @@ test("files go up in parts, are listed, come down byte for byte, and are removed
   );
   assert.equal((await done("volumes", "ls")).stderr, "There are no files.\n");
   const up = await done("volumes", "upload", join(folder, "model.bin"), "models/");
-  assert.match(up.stderr, /^models\/model\.bin is in its place, 12\.0 MB\./);
+  assert.match(up.stderr, /^Uploaded models\/model\.bin, 12\.0 MB\./);
   assert.equal((await done("volumes", "upload", join(folder, "empty"), "--json")).json().path, "empty");
   assert.match((await done("volumes", "ls")).stdout, /^NAME +SIZE +CHANGED\nempty +0 B +\d{4}-.*\nmodels\/ +\d{4}-/);
   const copy = join(folder, "copy.bin");
@@ -56,11 +56,20 @@ test("a folder goes up with all that is in it, links to files too", async (t) =>
   const up = await done("volumes", "upload", `${folder}/`, "models/");
   assert.match(
     up.stderr,
-    /^models\/model is in its place, 41 files, 276 B\. Apps see it at \/persistent-storage\/models\/model\n$/,
+    /^Uploaded models\/model, 41 files, 276 B\. Apps see it at \/persistent-storage\/models\/model\n$/,
   );
   const there = join(storageDir, projectId, "models", "model");
   assert.equal(readFileSync(join(there, "a b", "c", "39.txt"), "utf8"), "file 39");
   assert.equal(readFileSync(join(there, "link"), "utf8"), "file 7");
   symlinkSync("a b", join(folder, "to-folder"));
   assert.match(await refused(2, "volumes", "upload", folder), /to-folder is neither a file nor a folder of its own/);
+  rmSync(join(folder, "to-folder"));
+  symlinkSync("nowhere", join(folder, "broken"));
+  assert.match(await refused(2, "volumes", "upload", folder), /broken is a link to nothing/);
+  rmSync(join(folder, "broken"));
+  writeFileSync(Buffer.from(join(folder, "bad\xff.txt"), "latin1"), "x");
+  assert.match(
+    await refused(1, "volumes", "upload", folder),
+    /^"[^"]*bad\ufffd\.txt" has a name that is not UTF-8\. .*\n$/,
+  );
 });

@@ -59,6 +59,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     waitReason: () => undefined,
     buildWaitReason: () => undefined,
     conditionsOf: noConditions,
+    shareNow: () => null,
   });
   await api.ready();
   const listener = createListener({

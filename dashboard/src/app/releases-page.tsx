@@ -20,7 +20,12 @@ async function changed(): Promise<void> {
   await Promise.all(["releases", "app", "rollout"].map((name) => queryClient.invalidateQueries({ queryKey: [name] })));
 }
 
-type Served = { readonly number: number; readonly trafficPercent: number };
+type Served = {
+  readonly number: number;
+  readonly trafficPercent: number;
+  /** Null: no replica of the app takes calls now. */
+  readonly currentPercent: number | null;
+};
 
 /** The page. */
 export function ReleasesPage(): ReactNode {
@@ -62,7 +67,7 @@ export function ReleasesPage(): ReactNode {
                     v{release.number}
                   </span>,
                   <State key="state" of={release.state} />,
-                  `${release.trafficPercent} %`,
+                  trafficText(release),
                   <Link
                     key="cause"
                     to="/projects/$project/apps/$app/builds/$build"
@@ -90,21 +95,24 @@ export function ReleasesPage(): ReactNode {
   );
 }
 
-/** How the calls are divided, while several releases serve. */
+/** The share that it is to get; while another release still serves for it, also the share that it gets now. */
+function trafficText({ trafficPercent, currentPercent }: Served): string {
+  if (currentPercent === null || currentPercent === trafficPercent) return `${trafficPercent} %`;
+  return `${currentPercent} % now, to be ${trafficPercent} %`;
+}
+
+/** How the calls are divided now, while several releases serve. */
 function Traffic({ of }: { readonly of: readonly Served[] }): ReactNode {
-  const serving = of.filter(({ trafficPercent }) => trafficPercent > 0);
+  const serving = of
+    .map(({ number, trafficPercent, currentPercent }) => ({ number, percent: currentPercent ?? trafficPercent }))
+    .filter(({ percent }) => percent > 0);
   if (serving.length < 2) return null;
   return (
     <Progress.Root size="xl" className="traffic" role="group" aria-label="Shares of the calls">
-      {serving.map(({ number, trafficPercent }, at) => (
-        <Progress.Section
-          key={number}
-          value={trafficPercent}
-          color={at === 0 ? "indigo" : "gray.7"}
-          aria-label={`v${number}`}
-        >
+      {serving.map(({ number, percent }, at) => (
+        <Progress.Section key={number} value={percent} color={at === 0 ? "indigo" : "gray.7"} aria-label={`v${number}`}>
           <Progress.Label>
-            v{number}: {trafficPercent} %
+            v{number}: {percent} %
           </Progress.Label>
         </Progress.Section>
       ))}

@@ -95,6 +95,8 @@ export type ApiParts = {
   readonly useHistory: Pick<UseHistory, "read">;
   /** How the releases of a roll-out do now. */
   readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;
+  /** The part of an app's calls that a release gets now, from 0 to 1; null: no replica of the app takes calls. */
+  readonly shareNow: (appId: AppId, releaseId: ReleaseId) => number | null;
   /** Why the calls of an app wait, or why it has too few replicas; undefined: neither is so. */
   readonly waitReason: (appId: AppId) => string | undefined;
   /** Why the replica of a build of an app waits; undefined: none does. */

@@ -5,23 +5,25 @@ import type { ReleaseRow } from "#apps/release-store.ts";
 import { trafficOf } from "#apps/releases.ts";
 import type { Actor } from "#audit/record.ts";
 import { Fault } from "#lib/fault.ts";
-import { pageWanted, pathPart, bodyOf, refOf, showPage, type ApiCall, type Handlers } from "./call.ts";
+import { appOf, pageWanted, pathPart, bodyOf, refOf, showPage, type ApiCall, type Handlers } from "./call.ts";
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for releases. */
-export function releaseHandlers({ releases }: HandlerParts) {
+export function releaseHandlers({ releases, shareNow }: HandlerParts) {
+  const show = (call: ApiCall, release: ReleaseRow) => showRelease(release, shareNow(appOf(call), release.id));
   return {
     async listReleases(call) {
       const page = await releases.page(refOf(call), pageWanted(call));
-      return showPage(page, showRelease) satisfies z.infer<typeof answers.releasePage>;
+      return showPage(page, (release) => show(call, release)) satisfies z.infer<typeof answers.releasePage>;
     },
     async getRelease(call) {
       const found = await releases.get(refOf(call), numberOf(call));
-      return { ...showRelease(found), settings: found.settings } satisfies z.infer<typeof answers.oneRelease>;
+      return { ...show(call, found), settings: found.settings } satisfies z.infer<typeof answers.oneRelease>;
     },
     async rollBack(call) {
       const { release } = bodyOf(call);
-      return showRelease(await releases.rollBack(refOf(call), { number: release as number | null, by: call.by }));
+      const now = await releases.rollBack(refOf(call), { number: release as number | null, by: call.by });
+      return show(call, now);
     },
     async resumeDeploys(call) {
       await releases.resumeDeploys(refOf(call), call.by);
@@ -40,7 +42,7 @@ function numberOf(call: ApiCall): number {
   return Number(given);
 }
 
-function showRelease(release: ReleaseRow): z.infer<typeof answers.release> {
+function showRelease(release: ReleaseRow, share: number | null): z.infer<typeof answers.release> {
   const by = release.created_by as Actor | null;
   return {
     number: release.number,
@@ -48,6 +50,7 @@ function showRelease(release: ReleaseRow): z.infer<typeof answers.release> {
     state: release.state,
     endReason: release.end_reason,
     trafficPercent: trafficOf(release),
+    currentPercent: share === null ? null : Math.round(share * 100),
     // It took calls, and its artifact is kept.
     isStartable: release.promoted_at !== null && release.collected_at === null,
     cause: release.cause,

@@ -61,7 +61,7 @@ export function volumeHandlers(parts: HandlerParts) {
       const sent = given.map(({ part_number: number, etag }) => ({ number, etag }));
       const completion = { projectId: volumeOf(call), uploadId: String(uploadId), filePath: String(filePath) };
       await volumeUploads.complete({ ...completion, parts: sent }, call.by);
-      return { message: "The file is in its place." };
+      return { message: "Uploaded." };
     },
     async beginVolumeDownload(call) {
       const key = await volumes.beginDownload(volumeOf(call), filePathOf(call), call.by);
@@ -75,7 +75,7 @@ export function volumeHandlers(parts: HandlerParts) {
     },
     async removeFile(call) {
       await volumes.remove(volumeOf(call), filePathOf(call), call.by);
-      return { message: "It is removed." };
+      return { message: "Removed." };
     },
     async resizeVolume(call) {
       return showVolume(await volumes.resize(volumeOf(call), Number(bodyOf(call)["newSizeGb"]), call.by));

@@ -136,6 +136,7 @@ export async function startManagementApi(
     waitReason: options.waitReason ?? (() => undefined),
     buildWaitReason: options.buildWaitReason ?? (() => undefined),
     conditionsOf: noConditions,
+    shareNow: () => null,
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
   await api.ready();
