@@ -3,6 +3,7 @@
 import { createClient, type Client } from "@slipway/client/client.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
 import type { Machine } from "./machine.ts";
+import { withCommands } from "./command-advice.ts";
 import { plain } from "./plain-text.ts";
 import { exitCodes, misuse, Refused, type ExitCode } from "./refused.ts";
 import { EventTooLarge, serverEvents, type ServerEvent } from "./server-events.ts";
@@ -178,7 +179,7 @@ export class ApiClient {
     const said = typeof body === "object" && body !== null && "message" in body ? String(body.message) : "";
     return said === ""
       ? `${this.url} answered with status ${status} and no message. Is it a Slipway platform?`
-      : plain(said);
+      : withCommands(plain(said));
   }
 
   #unreachable(error: unknown): Refused {
@@ -201,6 +202,7 @@ function refuseDots(path: Readonly<Record<string, unknown>>): void {
 
 function codeOf(status: number): ExitCode {
   if (status === 401 || status === 403) return exitCodes.denied;
+  if (status === 400) return exitCodes.misused;
   return status === 404 ? exitCodes.notFound : exitCodes.failed;
 }
 

@@ -30,7 +30,7 @@ const dryRunOption = {
 const pairsOperand = {
   name: "setting=value",
   about:
-    "A setting and its new value; lists with commas. Without a value, what the files or the default say counts again.",
+    "A setting, by its name here or in the TOML file (cooldownPeriodSeconds, cooldown), and its new value; lists with commas. Without a value, what the files or the default say counts again.",
   isMany: true,
 } as const;
 
@@ -85,6 +85,19 @@ The settings: ${changeable.join(", ")}.`,
   }),
 };
 
+/** By the name that the API has and the one that the TOML file has, in lower case: `cooldownPeriodSeconds`, `cooldown`. */
+const settingsByName = namesOfSettings();
+
+function namesOfSettings(): ReadonlyMap<string, FieldName> {
+  const byName = new Map<string, FieldName>();
+  for (const name of changeable) {
+    const { toml } = appFields[name];
+    if (toml !== null) byName.set(toml.slice(toml.lastIndexOf(".") + 1).toLowerCase(), name);
+  }
+  for (const name of changeable) byName.set(name.toLowerCase(), name);
+  return byName;
+}
+
 async function change({ given, api, path }: At, pairs: readonly string[]) {
   const body = Object.fromEntries(pairs.map(settingOf));
   const query = { dryRun: given.has("dry-run") };
@@ -95,9 +108,9 @@ async function change({ given, api, path }: At, pairs: readonly string[]) {
 function settingOf(pair: string): [FieldName, never] {
   const [, given = "", text] = /^([^=]*)=(.*)$/s.exec(pair) ?? [];
   if (text === undefined) throw misuse(`"${pair}" must be of the form setting=value.`);
-  const name = changeable.find((one) => one.toLowerCase() === given.toLowerCase());
+  const name = settingsByName.get(given.toLowerCase());
   if (name === undefined) {
-    const meant = closestName(given, changeable);
+    const meant = closestName(given, settingsByName.keys());
     const hint = meant === undefined ? "" : ` Did you mean ${meant}?`;
     throw misuse(`"${given}" is not a setting that can be changed.${hint} See slipway apps set --help.`);
   }

@@ -1,36 +1,40 @@
 // `slipway budgets …`: what a project or an app may cost in a month.
 import { answerOf } from "@slipway/client/client.ts";
+import { ApiRefused } from "./api-client.ts";
+import { output } from "./output.ts";
 import { misuse } from "./refused.ts";
-import { appOption, changeCommand, defined, showCommand } from "./resource.ts";
+import { appOption, changeCommand, defined, resourceCommand, type At } from "./resource.ts";
 import { moneyText } from "./sizes.ts";
-import { moment } from "./table.ts";
+import { moment, printFields } from "./table.ts";
 
 const projectRoute = "/v2/projects/{project_id}/budget" as const;
 const appRoute = "/v2/projects/{project_id}/apps/{app_id}/budget" as const;
 
 /** By verb. */
 export const budgets = {
-  show: showCommand({
+  show: resourceCommand({
     name: "budgets show",
     about: "Show the monthly budget of the project or of an app, and how much of it is spent.",
     examples: ["budgets", "budgets show --app hello"],
     of: "project",
-    hints: { 404: () => "To set one: slipway budgets set <amount>" },
     options: appOption,
-    item: ({ api, path }) =>
-      path.app_id === ""
-        ? answerOf(api.GET(projectRoute, { params: { path } }))
-        : answerOf(api.GET(appRoute, { params: { path } })),
-    fields: (one) => ({
-      Of: one.app_id ?? "the project",
-      Month: one.month,
-      Amount: moneyText(one.amount_cents, one.currency),
-      Spent: moneyText(one.spent_cents, one.currency),
-      "Warns at": one.warn_percent.map((percent) => `${percent} %`).join(", "),
-      Warned: one.warned_percent === null ? null : `${one.warned_percent} %`,
-      "Stops apps": one.stop ? "yes" : "no",
-      "Stopped since": moment(one.stopped_at),
-    }),
+    async run(at) {
+      const one = await budgetOf(at);
+      output(at.given, at.machine, one, () => {
+        // As with the other lists, none is no failure.
+        if (one === null) return at.machine.tell("There is no budget. To set one: slipway budgets set <amount>");
+        printFields(at.machine, {
+          Of: one.app_id ?? "the project",
+          Month: one.month,
+          Amount: moneyText(one.amount_cents, one.currency),
+          Spent: moneyText(one.spent_cents, one.currency),
+          "Warns at": one.warn_percent.map((percent) => `${percent} %`).join(", "),
+          Warned: one.warned_percent === null ? null : `${one.warned_percent} %`,
+          "Stops apps": one.stop ? "yes" : "no",
+          "Stopped since": moment(one.stopped_at),
+        });
+      });
+    },
   }),
 
   set: changeCommand({
@@ -78,6 +82,18 @@ export const budgets = {
     said: ({ amount_cents, currency }) => `The budget of ${moneyText(amount_cents, currency)} was removed.`,
   }),
 };
+
+/** Null: there is none. Throws `Refused` for an app or a project that is not there. */
+async function budgetOf({ api, path }: At) {
+  try {
+    return path.app_id === ""
+      ? await answerOf(api.GET(projectRoute, { params: { path } }))
+      : await answerOf(api.GET(appRoute, { params: { path } }));
+  } catch (error) {
+    if (error instanceof ApiRefused && error.status === 404 && /\bbudget\b/.test(error.message)) return null;
+    throw error;
+  }
+}
 
 function centsOf(text: string): number {
   if (/^\d{1,9}(?:\.\d{1,2})?$/.test(text)) return Math.round(Number(text) * 100);

@@ -2,6 +2,7 @@
 import { fieldsOf, textOf, textOrNull } from "./answer.ts";
 import type { ApiClient } from "./api-client.ts";
 import { follow } from "./following.ts";
+import { withCommands } from "./command-advice.ts";
 import { plain } from "./plain-text.ts";
 
 /** How a build ended. `isSaid`: the reason is in its log, of which the end was printed. */
@@ -40,7 +41,7 @@ export async function followBuild(
     print({ data }) {
       const fields = fieldsOf(JSON.parse(data));
       printed.add(textOf(fields, "log"));
-      print(`${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${plain(textOf(fields, "log"))}`);
+      print(`${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${withCommands(plain(textOf(fields, "log")))}`);
     },
   });
   const fields = fieldsOf(JSON.parse(end));

@@ -1,6 +1,7 @@
 // Shared by `slipway logs --build` and `slipway builds`: finds a build by its number or id, and shows its log.
 import { answerOf } from "@slipway/client/client.ts";
 import { fieldsOf, textOf, textOrNull, type Fields } from "./answer.ts";
+import { withCommands } from "./command-advice.ts";
 import { PrintedLines } from "./build-follow.ts";
 import { projectPath } from "./connection.ts";
 import { follow } from "./following.ts";
@@ -76,5 +77,5 @@ function ended({ machine, given }: At, end: Fields, printed: PrintedLines): numb
 }
 
 function shownLine(line: Fields): string {
-  return `${textOf(line, "createdAt")}  ${plain(textOf(line, "stage")).padEnd(8)}  ${plain(textOf(line, "log"))}`;
+  return `${textOf(line, "createdAt")}  ${plain(textOf(line, "stage")).padEnd(8)}  ${withCommands(plain(textOf(line, "log")))}`;
 }

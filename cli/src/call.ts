@@ -5,6 +5,7 @@ import { ApiRefused } from "./api-client.ts";
 import { bodyOf, bodyOptions } from "./call-body.ts";
 import { quoted } from "./call-example.ts";
 import { callToken } from "./call-token.ts";
+import type { Given } from "./command.ts";
 import { plain, plainJson } from "./plain-text.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
 import { resourceCommand, type At } from "./resource.ts";
@@ -28,6 +29,7 @@ and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY
     "call hello/run --file body.json",
     "call stream/run count=3 --stream",
     "call report/run pages=20 --async --wait",
+    "call report/run pages=20 --webhook https://example.org/done",
     "call web/status --method GET",
   ],
   of: "project",
@@ -44,26 +46,32 @@ and '"3"' in quotes is the text 3. The token is SLIPWAY_CALL_TOKEN, else SLIPWAY
     ...bodyOptions,
     stream: { value: null, about: "Ask for events, and print each as it comes." },
     async: { value: null, about: "Run it in the background, and print the run id." },
+    webhook: { value: "<url>", about: "Run it in the background, and post the result to this URL." },
     wait: { value: null, about: "With --async: wait for the run, and print its result." },
     timeout: { value: "<time>", about: "With --wait: how long, such as 30s or 10m. Default: 1h." },
     method: { value: "<method>", about: "Default: POST.", short: "X" },
   },
   async run(at) {
     const { given, machine } = at;
-    if (given.has("wait") && !given.has("async")) throw misuse("--wait is only for calls with --async.");
+    if (given.has("wait") && !isAsync(given)) throw misuse("--wait is only for calls with --async.");
     if (given.has("timeout") && !given.has("wait")) throw misuse("--timeout is only for calls with --async --wait.");
-    if (given.has("stream") && given.has("async")) throw misuse("Use either --stream or --async, not both.");
+    if (given.has("stream") && isAsync(given)) throw misuse("Use either --stream or --async, not both.");
     const startMs = performance.now();
     const { response, runId } = await send(at);
     const status = response.statusCode ?? 0;
     if (status >= 400) throw await refusalOf(response, status, given.operands("name=value"));
-    if (given.has("async")) return await inBackground(at, response);
+    if (isAsync(given)) return await inBackground(at, response);
     const contentType = response.headers["content-type"] ?? "";
     await printAnswer(machine, { contentType, body: received(response) }, given.has("json"));
     machine.tell(`Run ${plain(runId)} took ${spanText(performance.now() - startMs)}.`);
     return 0;
   },
 });
+
+/** A result is posted of runs in the background. */
+function isAsync(given: Given): boolean {
+  return given.has("async") || given.has("webhook");
+}
 
 function splitTarget(target: string): { app: string; rest: string } {
   const [, app = target, rest = ""] = /^([^/?]*)([/?].*)?$/s.exec(target) ?? [];
@@ -83,7 +91,9 @@ async function send(at: At): Promise<{ response: IncomingMessage; runId: string 
   // An id is the project's id and the name.
   const name = app.startsWith(`${path.project_id}-`) ? app.slice(path.project_id.length + 1) : app;
   const url = new URL(`${client.url}/v4/${encodeURIComponent(path.project_id)}/${encodeURIComponent(name)}${rest}`);
-  if (given.has("async")) url.searchParams.set("async", "true");
+  if (isAsync(given)) url.searchParams.set("async", "true");
+  const webhook = given.text("webhook");
+  if (webhook !== undefined) url.searchParams.set("webhookEndpoint", webhook);
   const headers = {
     ...(hasBody ? { "content-type": type, "content-length": bytes.length } : {}),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
@@ -139,14 +149,16 @@ async function inBackground(at: At, response: IncomingMessage): Promise<number> 
   return run.status === "success" ? 0 : exitCodes.failed;
 }
 
-async function refusalOf(response: IncomingMessage, status: number, pairs: readonly string[]): Promise<ApiRefused> {
+async function refusalOf(response: IncomingMessage, status: number, pairs: readonly string[]): Promise<Refused> {
   const text = (await whole(received(response))).toString();
   const message = fieldOf(text, "message") ?? text.split("\n").map(plain).join("\n").slice(0, 2000);
   const hint =
     status === 401
       ? "\nCalls of apps take a token made for them. To create one that this command finds: slipway keys create <name> --readable"
       : textHint(status, message, pairs);
-  return new ApiRefused(status, `The call was answered with status ${status}: ${message}${hint}`, null);
+  const said = `The call was answered with status ${status}: ${message}${hint}`;
+  // With 400, the app found fault with the call: the command was understood.
+  return status === 400 ? new Refused(said) : new ApiRefused(status, said, null);
 }
 
 /** How to send as text what was taken as JSON, where the runtime says that a text was expected. */

@@ -15,6 +15,8 @@ export type Option = {
   readonly about: string;
   /** One letter, such as `f` for `-f`. */
   readonly short?: string;
+  /** The help does not list it. */
+  readonly isHidden?: true;
 };
 
 export type Operand = {

@@ -8,7 +8,7 @@ export const topics = [
   "Calls and runs",
   "Settings of apps",
   "Projects and people",
-  "Money and records",
+  "Billing and audit",
   "Platform",
 ] as const;
 
@@ -68,6 +68,18 @@ export const commands: Readonly<Record<string, Entry>> = {
     topic: "Apps",
     about: "Bind this folder to a project and an app.",
     load: async () => (await import("./link.ts")).link,
+  },
+  status: {
+    topic: "Apps",
+    about: "Show what runs, and what needs attention.",
+    load: async () => (await import("./status.ts")).status,
+  },
+  config: {
+    topic: "Settings of apps",
+    about: "Check the TOML file of an app.",
+    verbs: verbsOf(async () => (await import("./config-check.ts")).config, {
+      validate: "Say what is wrong in it, without a platform.",
+    }),
   },
   open: {
     topic: "Apps",
@@ -131,8 +143,9 @@ export const commands: Readonly<Record<string, Entry>> = {
   rollouts: {
     topic: "Apps",
     about: "Show and steer how calls move to a new release.",
+    otherwise: "show",
     verbs: verbsOf(async () => (await import("./rollouts.ts")).rollouts, {
-      show: "Show the latest one; -f follows it until it ends.",
+      show: "Show the latest one; -f follows it until it ends (default).",
       pause: "Keep the shares of the calls as they are.",
       resume: "Go on.",
       finish: "Give all calls to the new release now.",
@@ -234,16 +247,18 @@ export const commands: Readonly<Record<string, Entry>> = {
       },
       hook: {
         about: "The address that a git host sends an app's pushes to.",
+        otherwise: "show",
         verbs: verbsOf(async () => (await import("./git-hooks.ts")).gitHook, {
-          show: "Show it.",
+          show: "Show it (default).",
           create: "Make it, or give it a new secret.",
         }),
       },
       deliveries: {
-        about: "The pushes that came, and what became of them.",
+        about: "The pushes that arrived, and what became of them.",
+        otherwise: "list",
         verbs: verbsOf(async () => (await import("./git-hooks.ts")).gitDeliveries, {
-          list: "List them.",
-          replay: "Judge one again.",
+          list: "List them (default).",
+          replay: "Process one again.",
         }),
       },
     },
@@ -290,25 +305,26 @@ export const commands: Readonly<Record<string, Entry>> = {
   "service-accounts": {
     topic: "Projects and people",
     about: "Manage tokens for programs such as CI.",
+    otherwise: "list",
     verbs: verbsOf(async () => (await import("./service-accounts.ts")).serviceAccounts, {
-      list: "List them, with the time of last use.",
+      list: "List them, with the time of last use (default).",
       create: "Create one; its token is shown only once.",
       rotate: "Create a new token; the old one stays valid for a while.",
       delete: "Delete one and revoke its tokens immediately.",
     }),
   },
   usage: {
-    topic: "Money and records",
+    topic: "Billing and audit",
     about: "Show what a project used, by app, day or compute.",
     load: async () => (await import("./usage.ts")).showUsage,
   },
   cost: {
-    topic: "Money and records",
+    topic: "Billing and audit",
     about: "Show what a month costs, and what coupons take off.",
     load: async () => (await import("./usage.ts")).showCost,
   },
   budgets: {
-    topic: "Money and records",
+    topic: "Billing and audit",
     about: "Show, set and remove monthly budgets.",
     otherwise: "show",
     verbs: verbsOf(async () => (await import("./budgets.ts")).budgets, {
@@ -318,7 +334,7 @@ export const commands: Readonly<Record<string, Entry>> = {
     }),
   },
   coupon: {
-    topic: "Money and records",
+    topic: "Billing and audit",
     about: "Apply a coupon, and list those that were applied.",
     otherwise: "list",
     verbs: verbsOf(async () => (await import("./coupon.ts")).coupon, {
@@ -327,11 +343,12 @@ export const commands: Readonly<Record<string, Entry>> = {
     }),
   },
   audit: {
-    topic: "Money and records",
+    topic: "Billing and audit",
     about: "Read, export and verify the audit log.",
+    otherwise: "list",
     verbs: {
       ...verbsOf(async () => (await import("./audit-log.ts")).auditLog, {
-        list: "List entries, newest first.",
+        list: "List entries, newest first (default).",
         export: "Export the log to standard output.",
       }),
       verify: {

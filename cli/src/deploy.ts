@@ -6,6 +6,7 @@ import { followBuild, type BuildEnd } from "./build-follow.ts";
 import { curlCall, exampleOf, quoted, slipwayCall } from "./call-example.ts";
 import { readableToken } from "./call-token.ts";
 import { chooseFiles, type ChosenFile, type ChosenFiles } from "./chosen-files.ts";
+import { withCommands } from "./command-advice.ts";
 import { command, type Given } from "./command.ts";
 import { connect, projectOptions, projectPath, type Connection } from "./connection.ts";
 import { appOfFolder, projectWith } from "./folder-app.ts";
@@ -253,9 +254,11 @@ class Deployment {
     const isLive = status === "success";
     if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
     if (!isLive) {
-      machine.tell(`\n${name} was not deployed (${status})${reason === null || isSaid ? "." : `: ${plain(reason)}`}`);
+      machine.tell(
+        `\n${name} was not deployed (${status})${reason === null || isSaid ? "." : `: ${withCommands(plain(reason))}`}`,
+      );
       const isServed = ((await this.#existing())?.liveRelease ?? null) !== null;
-      machine.tell(`${adviceFor(status)}${isServed ? `\nWhat ran before of ${name} still runs.` : ""}`);
+      machine.tell(`${adviceFor(status)}${isServed ? `\n${name} keeps serving its previous release.` : ""}`);
       return 1;
     }
     if (given.has("json")) return 0;

@@ -41,25 +41,25 @@ the app has an address, it keeps it and gets a new secret; the old one is invali
 export const gitDeliveries = {
   list: listCommand({
     name: "git deliveries list",
-    about: "List the latest pushes that came for an app, newest first, and what became of them.",
+    about: "List the latest pushes of an app that arrived, newest first, and what became of them.",
     examples: ["git deliveries list hello"],
     of: "app",
     options: limitOption,
     items: (at) => paged(at, (query) => answerOf(at.api.GET(deliveriesRoute, { params: { path: at.path, query } }))),
     columns: {
       DELIVERY: ({ id }) => id,
-      VERDICT: ({ verdict }) => state(verdict),
+      OUTCOME: ({ verdict }) => state(verdict),
       RECEIVED: ({ receivedAt }) => moment(receivedAt),
       REF: ({ ref }) => ref?.replace(/^refs\/(?:heads|tags)\//, "") ?? null,
       COMMIT: ({ commit }) => commit?.slice(0, shortCommit) ?? null,
       REASON: ({ reason }) => reason,
     },
-    none: "No push has come yet.",
+    none: "No push has arrived yet.",
   }),
 
   replay: changeCommand({
     name: "git deliveries replay",
-    about: "Judge a push again, by the app's settings and the newest commit of its branch now.",
+    about: "Process a push again, with the settings that the app has now and the newest commit of its branch.",
     examples: ["git deliveries replay hello 0b8f2c1e-5c1d-4c55-9f5e-0a9f3a1d2b3c"],
     of: "app",
     operands: [{ name: "delivery", about: "Its id." }],
@@ -69,6 +69,6 @@ export const gitDeliveries = {
           params: { path: { ...path, git_delivery_id: given.operand("delivery") } },
         }),
       ),
-    said: ({ verdict, reason }) => `The verdict is: ${verdict}. ${reason}`,
+    said: ({ verdict, reason }) => `Outcome: ${verdict}. ${reason}`,
   }),
 };

@@ -7,7 +7,11 @@ const widthMax = 100;
 const columnAt = 24;
 
 type Explained = { readonly about: string };
-type ExplainedOption = Explained & { readonly value: string | null; readonly short?: string };
+type ExplainedOption = Explained & {
+  readonly value: string | null;
+  readonly short?: string;
+  readonly isHidden?: true;
+};
 type ExplainedOperand = Explained & {
   readonly name: string;
   readonly isOptional?: true;
@@ -34,10 +38,11 @@ export function helpOf(
   });
   const rows = [
     ...operands.map((one) => row(`<${one.name}>`, one.about)),
-    ...Object.entries({ ...options, ...commonOptions }).map(
-      ([key, { value, about: what, short }]: [string, ExplainedOption]) =>
+    ...Object.entries({ ...options, ...commonOptions })
+      .filter(([, { isHidden }]: [string, ExplainedOption]) => isHidden !== true)
+      .map(([key, { value, about: what, short }]: [string, ExplainedOption]) =>
         row(`${short === undefined ? "" : `-${short}, `}--${key}${value === null ? "" : ` ${value}`}`, what),
-    ),
+      ),
   ];
   const exampleRows = examples.map((example) => `  slipway ${example}`);
   return [

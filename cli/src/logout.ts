@@ -25,7 +25,9 @@ Other sessions, such as the one in your browser, stay active.`,
     writeSignIn(machine, url, null);
     const others = Object.keys(readSignIns(machine).platforms);
     if (others.length > 0 && signIns.current === url) {
-      machine.tell(`You stay signed in at ${others.join(", ")}: commands use it when you name it with --url or SLIPWAY_URL.`);
+      machine.tell(
+        `You stay signed in at ${others.join(", ")}: commands use it when you name it with --url or SLIPWAY_URL.`,
+      );
     }
     if (isOfServiceAccount(signIn)) {
       machine.tell(`The token of ${signIn.email} at ${url} was removed from this machine. It stays valid elsewhere.`);

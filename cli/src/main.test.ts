@@ -88,6 +88,7 @@ test("only the command that runs the platform loads the platform; the others nee
   const allowed = [
     "lib/closest-name.ts",
     "lib/shell-quoted.ts",
+    "apps/toml-check.ts",
     "deploy/requirements.ts",
     "drivers/process/entrypoint-port.ts",
   ];
@@ -122,7 +123,7 @@ test("the version is the one of the package", () => {
 });
 
 test("without a command the help goes to standard error and the code is 2", () => {
-  for (const words of [[], ["service-accounts"]]) {
+  for (const words of [[], ["webhooks"]]) {
     const { status, stdout, stderr } = slipway(...words);
     assert.deepEqual([status, stdout], [2, ""]);
     assert.match(stderr, /^Usage: slipway/);
@@ -190,8 +191,11 @@ test("a password in a URL is not repeated", () => {
   assert.ok(!stderr.includes("hush"));
 });
 
-test("start shows the settings when it is asked for help", () => {
+test("start has a help of its own, and shows the settings when it is asked for them", () => {
   const { status, stdout } = slipway("start", "--help");
   assert.equal(status, 0);
-  assert.match(stdout, /SLIPWAY_PORT/);
+  assert.match(stdout, /^Usage: slipway start \[options\]\n[^]*--settings +List the environment variables\.\n/);
+  const settings = slipway("start", "--settings");
+  assert.equal(settings.status, 0);
+  assert.match(settings.stdout, /SLIPWAY_PORT/);
 });

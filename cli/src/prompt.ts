@@ -10,6 +10,11 @@ export const yesOption = {
   yes: { value: null, about: "Do not ask. Required without a terminal.", short: "y" },
 } as const satisfies Record<string, Option>;
 
+/** The same, accepted by commands that change something and ask nothing: a script may pass it to all of them. */
+export const unneededYesOption = {
+  yes: { ...yesOption.yes, about: "There is nothing to ask.", isHidden: true },
+} as const satisfies Record<string, Option>;
+
 const inputBytesMax = 50_000_000;
 
 /** Returns if the person agrees or has passed --yes; throws `Refused` otherwise. `question` ends with a question mark. */

@@ -10,7 +10,7 @@ import { appOfFolder, projectWith } from "./folder-app.ts";
 import type { Machine } from "./machine.ts";
 import { output } from "./output.ts";
 import { plain } from "./plain-text.ts";
-import { confirm, yesOption } from "./prompt.ts";
+import { confirm, unneededYesOption, yesOption } from "./prompt.ts";
 import { exitCodes, misuse, Refused } from "./refused.ts";
 import { printFields, printTable, type Cell } from "./table.ts";
 
@@ -171,7 +171,7 @@ export function changeCommand<Answer>(
   const { question, change, said, result, options = {}, ...common } = shape;
   return resourceCommand({
     ...common,
-    options: { ...options, ...(question === undefined ? {} : yesOption) },
+    options: { ...(question === undefined ? unneededYesOption : yesOption), ...options },
     async run(at) {
       const asked = (await question?.(at)) ?? null;
       if (asked !== null) await confirm(at.given, at.machine, plain(asked));

@@ -41,7 +41,8 @@ test("each platform has its sign-in, the last one is current, and one that goes 
   writeSignIn(home, other, signIn("b"));
   assert.deepEqual([readSignIns(home).current, Object.keys(readSignIns(home).platforms)], [other, [one, other]]);
   writeSignIn(home, other, null);
-  assert.deepEqual(readSignIns(home), { current: one, platforms: { [one]: signIn("a") } });
+  // No command acts on another platform unasked.
+  assert.deepEqual(readSignIns(home), { current: null, platforms: { [one]: signIn("a") } });
   writeSignIn(home, one, null);
   assert.equal(readSignIns(home).current, null);
 });

@@ -24,6 +24,8 @@ export function state(text: string | null): State | null {
 }
 
 const gap = "  ";
+/** What is cut to fewer columns says nothing. */
+const cutMin = 4;
 
 const paints: readonly (readonly [Paint, RegExp])[] = [
   ["green", /^(?:active|success|live|ready|running|delivered|built|finished|current|serving)$/i],
@@ -35,7 +37,10 @@ const paints: readonly (readonly [Paint, RegExp])[] = [
 /** Of ids with a random end, and of those that begin with the time: cut, two of them look alike. */
 const idForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{10})$/;
 
-/** Prints rows below a header. Columns of numbers are right-aligned, ids are never cut. Control characters are removed: names are untrusted text. */
+/**
+ * Prints rows below a header, or where that is too wide each row as lines of its own. Columns of numbers are right-aligned, ids are
+ * never cut. Control characters are removed: names are untrusted text.
+ */
 export function printTable(machine: Machine, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
   const texts = rows.map((row) => heads.map((_, index) => cellText(machine, row[index])));
   const isNumber = heads.map((_, index) => isNumeric(rows.map((row) => row[index])));
@@ -43,6 +48,9 @@ export function printTable(machine: Machine, heads: readonly string[], rows: rea
   const isId = heads.map((_, index) => texts.some((row) => idForm.test(row[index] ?? "")));
   const available = (machine.columns ?? Infinity) - gap.length * (heads.length - 1);
   const fitted = fit(widths, { isId, available });
+  if (available < 0 || fitted.some((width, index) => width < Math.min(widths[index] ?? 0, cutMin))) {
+    return printRecords(machine, heads, rows);
+  }
   const line = (cells: readonly string[], paint: (text: string, index: number) => string): string =>
     cells
       .map((cell, index) => {
@@ -56,6 +64,18 @@ export function printTable(machine: Machine, heads: readonly string[], rows: rea
   machine.print(line(heads, (text) => machine.paint("dim", text)));
   for (const [number, row] of texts.entries()) {
     machine.print(line(row, (text, index) => painted(machine, rows[number]?.[index], text)));
+  }
+}
+
+/** For a terminal that is too narrow for a table: each row as lines of a head and a value, without what is empty. */
+function printRecords(machine: Machine, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
+  for (const [number, row] of rows.entries()) {
+    if (number > 0) machine.print("");
+    const filled = heads.flatMap((head, index) => {
+      const cell = row[index];
+      return cell === null || cell === undefined || cell === "" ? [] : [[head, cell] as const];
+    });
+    printFields(machine, Object.fromEntries(filled));
   }
 }
 

@@ -24,6 +24,9 @@ export const showUsage = resourceCommand({
       to: given.text("to"),
     });
     const usage = await answerOf(api.GET("/v2/projects/{project_id}/usage", { params: { path, query } }));
+    const prefix = `${path.project_id}-`;
+    // As everywhere else; a deleted app and a newer one of its name differ in the end of the id.
+    const nameOf = (id: string): string => (id.startsWith(prefix) ? id.slice(prefix.length) : id);
     output(given, machine, usage, () => {
       const rowOf = (name: string, one: (typeof usage)["total"]) => [
         name,
@@ -35,7 +38,7 @@ export const showUsage = resourceCommand({
         moneyText(one.cost_cents, usage.currency),
       ];
       const rows = usage.items.map((one) =>
-        rowOf(one.app_id === "" ? "persistent storage" : (one.app_id ?? one.day ?? computeText(one)), one),
+        rowOf(one.app_id === "" ? "persistent storage" : nameOf(one.app_id ?? one.day ?? computeText(one)), one),
       );
       const heads = [usage.group_by.toUpperCase(), "REPLICAS", "CORES", "MEMORY", "GPUS", "BUILDS", "COST"];
       printTable(machine, heads, [...rows, rowOf("total", usage.total)]);

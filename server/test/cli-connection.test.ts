@@ -139,6 +139,25 @@ test("logout ends the session on the platform; without the platform the tokens g
   assert.deepEqual(user.stored().platforms, {});
 });
 
+test("after a logout no command acts on another platform until it is named", async (t) => {
+  const [one, other] = [await startManagementApi(t), await startManagementApi(t)];
+  const user = new User(t);
+  user.store(other.baseUrl, await signIn(other));
+  const { platforms } = user.stored();
+  user.store(one.baseUrl, await signIn(one));
+  const both = { ...user.stored(), platforms: { ...platforms, ...user.stored().platforms } };
+  writeFileSync(user.file, JSON.stringify(both));
+  const out = await user.slipway(["logout"]);
+  assert.ok(
+    out.stderr.includes(`You stay signed in at ${other.baseUrl}: commands use it when you name it`),
+    out.stderr,
+  );
+  const silent = await user.slipway(["apps"]);
+  assert.equal(silent.code, 3);
+  assert.ok(silent.stderr.includes(`You are signed in at ${other.baseUrl}: name it with --url`), silent.stderr);
+  assert.equal((await user.slipway(["apps", "--url", other.baseUrl])).code, 0);
+});
+
 test("SLIPWAY_TOKEN wins over a sign-in; a stored token goes to its own URL and to no other", async (t) => {
   const api = await startManagementApi(t);
   const user = new User(t);

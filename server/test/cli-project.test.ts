@@ -65,13 +65,15 @@ test("usage, costs, budgets and coupons are shown, set and removed", async (t) =
   const stage = await startCliStage(t);
   const { done, refused } = stage;
   assert.match((await done("usage", "--by", "day")).stdout, /^DAY +REPLICAS .*COST\ntotal +0\.00 h .* 0\.00 USD\n$/);
-  assert.match(await refused(1, "usage", "--from", "yesterday"), /from is "yesterday".*a day of the form/);
+  assert.match(await refused(2, "usage", "--from", "yesterday"), /from is "yesterday".*a day of the form/);
   assert.match(await refused(2, "usage", "--by", "month"), /--by is "month".*app, day, compute/);
   assert.match((await done("cost")).stdout, /^Month +\d{4}-\d\d\nBefore coupons +0\.00 USD\n/);
   assert.equal((await done("cost", "--app", "hello", "--json")).json().summary.currency, "USD");
   assert.match(await refused(4, "cost", "--app", "helo"), /Did you mean hello\?/);
 
-  assert.match(await refused(4, "budgets"), /To set one: slipway budgets set <amount>/);
+  assert.match((await done("budgets")).stderr, /^There is no budget\. To set one: slipway budgets set <amount>/);
+  assert.equal((await done("budgets", "--json")).json(), null);
+  assert.match(await refused(4, "budgets", "--app", "helo"), /Did you mean hello\?/);
   const set = await done("budgets", "set", "25.50", "--warn", "50,80", "--stop");
   assert.equal(set.stderr, "The budget is 25.50 USD a month; 0.00 USD is spent.\n");
   assert.match((await done("budgets")).stdout, /^Of +the project\n[\s\S]*Warns at +50 %, 80 %\n/);
@@ -101,7 +103,7 @@ test("usage, costs, budgets and coupons are shown, set and removed", async (t) =
 test("the audit log is listed by what was asked for, and exported", async (t) => {
   const { done, refused } = await startCliStage(t);
   assert.match(
-    (await done("audit", "list", "--action", "app.create")).stdout,
+    (await done("audit", "--action", "app.create")).stdout,
     /^WHEN +ACTION .*\n\S+ +app\.create +owner +success /,
   );
   assert.ok((await done("audit", "list", "--since", "1h", "-n", "1", "--json")).json().length === 1);

@@ -42,16 +42,25 @@ test("apps are shown, scaled, set, stopped, started and deleted", async (t) => {
     await refused(2, "apps", "set", "hello", "maxReplicas=3"),
     /"maxReplicas" is not a setting that can be changed. Did you mean maxReplicaCount\?/,
   );
-  assert.match(await refused(1, "apps", "scale", "hello", "--max", "many"), /maxReplicaCount is "many".*whole number/);
+  await done("apps", "set", "hello", "cooldown=31", "Replica_Concurrency=7", "--yes");
+  const byEitherName = (await done("apps", "show", "hello", "--json")).json().settings;
+  assert.deepEqual([byEitherName.cooldownPeriodSeconds.value, byEitherName.replicaConcurrency.value], [31, 7]);
+  assert.match(await refused(2, "apps", "set", "hello", "cooldwn=3"), /Did you mean cooldown\?/);
+  assert.match(await refused(2, "apps", "scale", "hello", "--max", "many"), /maxReplicaCount is "many".*whole number/);
   assert.match(await refused(2, "apps", "set", "hello", "memory"), /"memory" must be of the form setting=value/);
 
+  assert.match(
+    (await done("status")).stdout,
+    /^http\S+, project \S+ \(p-[0-9a-f]+\)\n\nAPP +STATE +REPLICAS +CHANGED .*\nhello +\w+ +0 /,
+  );
+  assert.equal((await done("status", "--json")).json().apps[0].name, "hello");
   assert.match((await done("apps", "stop", "hello")).stderr, /To start it again: slipway apps start hello/);
   assert.match(await refused(1, "apps", "stop", "hello"), /To start it: slipway apps start hello/);
   await done("apps", "start", "hello");
   assert.match(await refused(1, "apps", "start", "hello"), /slipway apps show hello/);
   assert.match(await refused(1, "apps", "restart", "hello"), /slipway apps show hello/);
   await insertReleases(db, appId);
-  await done("apps", "restart", "hello");
+  await done("apps", "restart", "hello", "--yes");
   assert.match(await refused(1, "apps", "resume-deploys", "hello"), /nothing to resume/);
 
   assert.match(await refused(2, "apps", "delete", "..", "--yes"), /^"\.\." is not a name or an id\./);
@@ -272,11 +281,13 @@ test("git credentials, hook addresses and pushes are listed and changed", async 
 test("on a terminal a table fits its width, and times are relative", async (t) => {
   const stage = await startCliStage(t);
   await insertRun(stage, { state: "failure", reason: `It broke\x1b[2J: ${"because ".repeat(20)}` });
-  for (const columns of [60, 90, 120]) {
+  for (const columns of [90, 120]) {
     const { stdout } = await stage.slipway(["runs", "list", "hello"], onTerminal(columns));
     for (const line of stdout.split("\n")) assert.ok(line.length <= columns, `${columns}: ${line}`);
     assert.match(stdout, /…/);
   }
+  const narrow = await stage.slipway(["runs", "list", "hello"], onTerminal(40));
+  assert.match(narrow.stdout, /^RUN +[0-9a-f-]{36}\nSTATE +failure\n[^]*^REASON +It broke\[2J: because /m);
   const { stdout } = await stage.slipway(["apps"], onTerminal(200));
   assert.match(stdout, /^hello +\w+ +(?:now|\d+ (?:s|min) ago)$/m);
   const piped = await stage.done("runs", "list", "hello");

@@ -31,13 +31,19 @@ export function checkToml(
   const resolved = (some: FileSettings, isComplete: boolean) =>
     tried(() => resolveFiles({ body: "name" in some ? {} : { name: "app" }, files: some, isComplete, providers }));
   const settings = Object.entries(files).map(([name, file]) => {
-    const one = resolved({ [name]: file }, false);
+    const one = resolved(withWhatItNeeds(name, files), false);
     return { name, value: file.value, problem: one.ok ? null : one.problem };
   });
   const whole = resolved(files, true);
   const isSaid = whole.ok || settings.some(({ problem }) => problem === whole.problem);
   const all = whole.ok ? [...warnings, ...whole.value.warnings] : warnings;
   return { settings, warnings: all, problem: isSaid ? null : whole.problem };
+}
+
+/** A setting alone; runtime custom is none without what starts it. */
+function withWhatItNeeds(name: string, files: FileSettings): FileSettings {
+  const names = name === "runtime" ? ["runtime", "entrypoint", "dockerfilePath"] : [name];
+  return Object.fromEntries(Object.entries(files).filter(([one]) => names.includes(one)));
 }
 
 type Tried<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly problem: string };

@@ -33,6 +33,7 @@ const fieldsByPath = new Map(
     return path === null ? [] : [[path, name] as const];
   }),
 );
+const pathsByField = new Map([...fieldsByPath].map(([path, name]) => [name.toLowerCase(), path]));
 const commandsByPath = new Map<string, CommandKind>([
   ["deployment.pre_build_commands", "preBuildCommands"],
   ["deployment.shell_commands", "shellCommands"],
@@ -194,7 +195,8 @@ class Reader {
     // Finding a similar name is slow, so skip it for a file with very many unknown names.
     if (this.#warnings.length >= warningsMax) return void this.#unsaid++;
     const name = path.slice(path.lastIndexOf(".") + 1);
-    const sameName = knownPaths.find((known) => known.endsWith(`.${name}`));
+    // Also by the name that the API has for it.
+    const sameName = pathsByField.get(name.toLowerCase()) ?? knownPaths.find((known) => known.endsWith(`.${name}`));
     const hint = sameName === undefined ? suggestion(path, knownPaths) : `; did you mean ${sameName}?`;
     this.#warn(`${oneLine(path)} in ${this.#file} is unknown and has no effect${hint || "."}`);
   }
