@@ -56,15 +56,13 @@ http.server.HTTPServer(("0.0.0.0", 8000), Handler).serve_forever()
   { name: "of-gradio", files: { "app.py": gradio }, answers: /A demo/ },
 ];
 
-for (const { name, files, answers } of kinds) {
-  test(
-    `what init writes for a folder ${name.replace("-", " ")} is deployed as it is, and answers`,
-    { skip },
-    async (t) => {
-      const platform = await startPlatformOnTestServer(t);
-      const { baseUrl, serviceAccountToken, projectId } = platform.bootstrap;
-      const env = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
-      const slipway = commandsAt(t, { env });
+test("what init writes for a folder is deployed as it is, and answers", { skip, timeout: 900_000 }, async (t) => {
+  const platform = await startPlatformOnTestServer(t);
+  const { baseUrl, serviceAccountToken, projectId } = platform.bootstrap;
+  const env = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: serviceAccountToken, SLIPWAY_PROJECT: projectId };
+  const slipway = commandsAt(t, { env });
+  for (const { name, files, answers } of kinds) {
+    await t.test(name, async () => {
       const folder = temporaryFolder(t, name);
       for (const [path, content] of Object.entries(files)) writeFileSync(join(folder, path), content);
       const made = await slipway(["init", folder, "--name", name]).ended;
@@ -75,6 +73,6 @@ for (const { name, files, answers } of kinds) {
       const text = await answer.text();
       assert.equal(answer.status, 200, text);
       assert.match(text, answers);
-    },
-  );
-}
+    });
+  }
+});
