@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { CannotStart } from "#lib/cannot-start.ts";
-import { ConfigRefused, readConfig, type Config } from "./config.ts";
+import { ConfigRefused, dataPaths, readConfig, type Config } from "./config.ts";
 import { helpText } from "./config-help.ts";
 import { startPlatform, type Platform } from "./platform.ts";
 import { closeInheritedDescriptors } from "#lib/inherited-descriptors.ts";
@@ -29,7 +29,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   if (closed === null && process.platform === "linux") {
     log.warn("/proc is not readable: files that the platform was started with may be open in apps and builds");
   } else if (closed !== null && closed.length > 0) {
-    log.info({ descriptors: closed }, "closed files that the platform was started with");
+    log.debug({ descriptors: closed }, "closed files that the platform was started with");
   }
   protectFromMemoryKills();
   const signalled = firstSignal();
@@ -42,6 +42,7 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
     return 1;
   }
   process.stdout.write(`slipway ready ${platform.baseUrl}\n`);
+  if (process.stdout.isTTY) process.stdout.write(nextSteps(config, platform));
   const lost = platform.lost.then((message) => ({ message }));
   const why = await Promise.race([signalled, lost]);
   if (typeof why === "string") {
@@ -51,6 +52,16 @@ export async function runPlatform(args: readonly string[]): Promise<number> {
   process.stderr.write(`${why.message}\n`);
   await stop(platform, log);
   return 1;
+}
+
+/** What a person at the terminal does now, as `slipway up` says it. */
+function nextSteps({ dataDir }: Config, { baseUrl }: Platform): string {
+  const { bootstrapFile } = dataPaths(dataDir);
+  return [
+    `Dashboard: ${baseUrl}/dashboard (sign in with ownerEmail and ownerPassword in ${bootstrapFile})`,
+    "Next, in another terminal: slipway up, which signs the command line in. Then, in an empty folder: slipway init, slipway deploy",
+    "To stop it: Ctrl-C; its replicas keep running until slipway down\n",
+  ].join("\n");
 }
 
 /** Lowers the out-of-memory score before the database starts, which inherits it; only root may. Apps and builds raise theirs. */

@@ -44,7 +44,7 @@ test(
     const artifact = await builds.build({ "main.py": main }, { plan, lines });
     assert.equal(artifact.pythonVersion, "3.11");
     assert.ok(lines.includes("dependencies stdout PIP_INSTALL_STARTED"), lines.join("\n"));
-    assert.match(lines.at(-1) ?? "", /^code platform Image size: \d+\.\d\d Mb$/);
+    assert.match(lines.at(-1) ?? "", /^code platform Image size: \d+\.\d\d MB$/);
     const seen = runDocker(engine, "run", "--rm", artifact.image, "sh", "-c", look);
     const expected = ["/cortex", "writable", "kept", "app/main.py", "made.txt", "/opt/venv/bin/python"];
     assert.deepEqual(seen.split("\n"), [String(artifact.user), ...expected]);

@@ -40,7 +40,10 @@ test(
     const [openFile, openFolder] = [openSync(secret, "r"), openSync(folder, "r")];
     t.after(() => [openFile, openFolder].forEach((one) => closeSync(one)));
     mkdirSync(join(folder, "data"));
-    const platform = new PlatformProcess(join(folder, "data"), { SLIPWAY_GIT_URL: git.urlTemplate });
+    const platform = new PlatformProcess(join(folder, "data"), {
+      SLIPWAY_GIT_URL: git.urlTemplate,
+      SLIPWAY_LOG_LEVEL: "debug",
+    });
     t.after(() => platform.remove());
     await platform.restart({ inherited: { 200: openFile, 201: openFolder } });
 

@@ -17,8 +17,9 @@ export const diskFullText =
 /** Seconds until a retry makes sense. */
 export const diskFullRetrySeconds = 30;
 
-/** `1.5 GB`, `20 MB`. */
+/** `1.5 GB`, `20 MB`, `3 kB`. */
 export function sizeText(bytes: number): string {
+  if (bytes > 0 && bytes < 1e6) return `${Math.ceil(bytes / 1e3)} kB`;
   const gb = bytes / 1e9;
   return gb >= 1 ? `${Number(gb.toFixed(gb < 10 ? 1 : 0))} GB` : `${Math.max(0, Math.round(bytes / 1e6))} MB`;
 }

@@ -1,6 +1,7 @@
 // The runs that a replica took down get its reason and its lines, whichever is known first; other runs do not.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { pino } from "pino";
 import { newRunId, type AppId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
@@ -66,4 +67,23 @@ test("an end that the platform wanted is told only where it took a run down", as
   assert.equal(await ends.brokeOff(replicaId, runId), wanted.reason);
   await ends.tell(replicaOf(wanted), end);
   assert.deepEqual([told, assigned], [[`[slipway] The replica has ended: ${wanted.reason}`], [runId]]);
+});
+
+test("a replica that ended before this platform began is no warning; one that ends meanwhile is", async () => {
+  const clock = new VirtualClock();
+  const logged: string[] = [];
+  const log = pino({ base: null, timestamp: false }, { write: (line: string) => void logged.push(line) });
+  const lines = { append: () => Promise.resolve(), assignLast: () => Promise.resolve() };
+  const { replicaOf } = stage();
+  const ends = new ReplicaEnds({ lines, clock, log });
+  await ends.tell(replicaOf(null), { ...end, at: clock.now() - 1 });
+  await ends.tell(replicaOf(null), { ...end, at: clock.now() });
+  const said = logged.map((line) => JSON.parse(line) as { readonly level: number; readonly msg: string });
+  assert.deepEqual(
+    said.map(({ level, msg }) => [level, msg]),
+    [
+      [30, "a replica ended while the platform was stopped"],
+      [40, "replica exited unexpectedly"],
+    ],
+  );
 });

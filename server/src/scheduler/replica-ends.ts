@@ -28,6 +28,8 @@ const lastLinesMs = 60_000;
 /** One per scheduler. */
 export class ReplicaEnds {
   readonly #parts: { readonly lines: LineStore; readonly clock: Clock; readonly log: Log };
+  /** When this platform began: what ended before, such as by `slipway down`, surprises nobody. */
+  readonly #sinceMs: number;
   readonly #replicas = new LruMap<
     ReplicaId,
     { readonly runs: Set<RunId>; readonly end: PromiseWithResolvers<string>; isTold: boolean; isReclaimed: boolean }
@@ -35,6 +37,7 @@ export class ReplicaEnds {
 
   constructor(parts: { readonly lines: LineStore; readonly clock: Clock; readonly log: Log }) {
     this.#parts = parts;
+    this.#sinceMs = parts.clock.now();
   }
 
   /** A call broke off on the replica. The reason of the replica's end; null when it does not end within a moment. Never rejects. */
@@ -66,7 +69,9 @@ export class ReplicaEnds {
     if (endOrder?.kind !== "wanted" || known.runs.size > 0) {
       const reason = endOrder?.reason ?? end.reason;
       if (endOrder?.kind === "reclaimed") log.info({ replicaId, appId }, "a replica has made way for a protected one");
-      else log.warn({ replicaId, appId, reason }, "a replica ended that was not to end");
+      else if (end.at < this.#sinceMs)
+        log.info({ replicaId, appId, reason }, "a replica ended while the platform was stopped");
+      else log.warn({ replicaId, appId, reason }, "replica exited unexpectedly");
       const about = { replicaId, appId, projectId: release.projectId, runId: null };
       const text = `[slipway] The replica has ended: ${reason}`;
       const line = { ...about, at: end.at, stream: "stderr", text } as const;

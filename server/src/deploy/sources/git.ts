@@ -58,7 +58,7 @@ export class GitSource implements Source {
     if (version === null) log.warn("git is not installed: no app can be deployed");
     else if (major < gitMin[0] || (major === gitMin[0] && minor < gitMin[1])) {
       log.warn({ git: version }, `git is too old to fetch safely: ${gitMin.join(".")} or newer is needed`);
-    } else log.info({ git: version }, "git is there");
+    } else log.debug({ git: version }, "found git");
   }
 
   async fetch(request: Request): Promise<FetchedSource & Commit> {

@@ -40,7 +40,7 @@ export async function checkImage(
     );
   }
   checkVolumes(Object.keys(config.Volumes ?? {}));
-  log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} Mb`);
+  log("code", "platform", `Image size: ${(Number(size) / 1e6).toFixed(2)} MB`);
   const exposed = Object.keys(config.ExposedPorts ?? {});
   const ports = exposed.flatMap((one) => (one.endsWith("/tcp") ? [Number.parseInt(one, 10)] : []));
   if (plan.dockerfilePath === null) return null;
