@@ -15,5 +15,5 @@ test("whatever the platform and the app's folder name, each part of an example i
   const example = { endpoint: "run", values: { name: "a'; echo no" } };
   assert.deepEqual(wordsOf(slipwayCall("hello;echo no", example)), ["call", "hello;echo no/run", "name=a'; echo no"]);
   assert.equal(wordsOf(curlCall(url, example, "$TOKEN")).at(-1), `${url}/run`);
-  assert.deepEqual(wordsOf(curlCall(url, { ...example, endpoint: "" }, null)), [`${url}/`]);
+  assert.deepEqual(wordsOf(curlCall(url, { ...example, endpoint: "" }, null)), ["-w", "\\n", `${url}/`]);
 });

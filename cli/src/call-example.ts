@@ -38,9 +38,11 @@ export function slipwayCall(app: string, { endpoint, values }: CallExample): str
 /** The same with curl; `url` is the app's. `token`: where it comes from, such as `$SLIPWAY_TOKEN`; null: none is needed. */
 export function curlCall(url: string, { endpoint, values }: CallExample, token: string | null): string {
   const header = token === null ? [] : [`-H "Authorization: Bearer ${token}"`];
-  if (endpoint === "") return ["curl", ...header, quoted(`${url}/`)].join(" ");
+  if (endpoint === "") return ["curl -w '\\n'", ...header, quoted(`${url}/`)].join(" ");
   const body = `-d ${quoted(JSON.stringify(values))}`;
-  return ["curl", ...header, "-H 'Content-Type: application/json'", body, quoted(`${url}/${endpoint}`)].join(" ");
+  return ["curl -w '\\n'", ...header, "-H 'Content-Type: application/json'", body, quoted(`${url}/${endpoint}`)].join(
+    " ",
+  );
 }
 
 function valueOf(kind: string | undefined, given: string | undefined): unknown {

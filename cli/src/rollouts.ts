@@ -79,7 +79,7 @@ export const rollouts = {
 
   cancel: changeCommand({
     name: "rollouts cancel",
-    about: "Take a roll-out back: the release before gets all calls again.",
+    about: "Roll back: the previous release gets all calls again.",
     examples: ["rollouts cancel hello"],
     of: "app",
     change: ({ api, path }) => answerOf(api.POST(`${route}/cancel`, { params: { path } })),

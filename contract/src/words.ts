@@ -93,7 +93,7 @@ export const actionTable = {
   "rollout.pause": "A roll-out was paused.",
   "rollout.resume": "A paused roll-out was resumed.",
   "rollout.finish": "A roll-out ended: its release gets all calls of the app.",
-  "rollout.take_back": "A roll-out was taken back, by a person or because its release was worse than the one before.",
+  "rollout.take_back": "A roll-out was rolled back, by a person or because its release was worse than the one before.",
   "build.create": "A build was requested.",
   "build.cancel": "A build was cancelled.",
   "build.rebuild": "A rebuild was requested.",

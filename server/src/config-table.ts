@@ -174,7 +174,7 @@ export const settingTable = {
     "TOML file with the pools that replicas run in: provider, region, cores, memory, GPUs and tier of each; default: one pool, this machine, for every provider and region.",
   ),
   SLIPWAY_OVERCOMMIT: integer("100", 1, 1000).about(
-    "How many times the cores and the memory of this machine replicas may be promised together; GPUs are promised once. A pools file has its own factors.",
+    "Overcommit factor: replicas may reserve so many times the CPU cores and memory of this machine together. GPUs are never shared. A pools file has its own factors.",
   ),
   SLIPWAY_SIMULATE_COMPUTE: boolean("false").about(
     "For development: apps that request a GPU or another accelerator that is not there run on the CPU.",

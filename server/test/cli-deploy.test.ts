@@ -46,7 +46,7 @@ test("a folder becomes an app that answers as the command says, and a failure ha
   const [, curl = ""] = /With curl: +(curl .*)$/m.exec(first.stdout) ?? [];
   assert.equal(
     curl,
-    `curl -H "Authorization: Bearer $SLIPWAY_TOKEN" -H 'Content-Type: application/json' -d '{"name":"world"}' ${url}/run`,
+    `curl -w '\\n' -H "Authorization: Bearer $SLIPWAY_TOKEN" -H 'Content-Type: application/json' -d '{"name":"world"}' ${url}/run`,
   );
   const token = platform.bootstrap.serviceAccountToken;
   const shell = spawn("bash", ["-c", `${curl} -s`], { env: { PATH: process.env["PATH"], SLIPWAY_TOKEN: token } });

@@ -211,7 +211,7 @@ describe("the pages of releases and replicas", { skip: withoutBrowser }, () => {
     assert.deepEqual(differences, ["cpu", "entrypoint", "scalingMetric"]);
     await choose(page, "From", "2");
     await page.shows("It is the same release.");
-    await page.click("Take it back");
+    await page.click("Roll it back");
     await page.shows("The roll-out of v2 ended");
 
     await page.goTo(`${api.baseUrl}${pages}/apps/my-app/replicas`);

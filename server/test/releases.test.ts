@@ -183,7 +183,7 @@ test("a rollback to what cannot be started, or beside another one, changes nothi
     .where("number", "=", 1)
     .execute();
   await refused({ release: 1 }, 409, /no longer kept \(SLIPWAY_RELEASES_KEPT\); build its commit abc instead/);
-  await refused({}, 409, /No release before v2 can be started/);
+  await refused({}, 409, /There is no release before v2 to roll back to/);
   await db.updateTable("releases").set({ collected_at: null, promoted_at: null }).where("number", "=", 1).execute();
   await refused({ release: 1 }, 409, /still starting/);
   await db.updateTable("releases").set({ promoted_at: new Date() }).where("number", "=", 1).execute();
@@ -289,7 +289,7 @@ test("the same commit with the same settings uses what was built before, and the
     wish: Partial<NewBuild> = {},
   ): Promise<{ readonly appDir: string; readonly isReused: boolean }> => {
     const { row, log } = await buildInState(db, (await receive(wish)).buildId, ["success"]);
-    const isReused = log.some((line) => /same as those of build \d+: what that one made is used again/.test(line));
+    const isReused = log.some((line) => /Nothing changed since build \d+: its result is used again/.test(line));
     return { appDir: (row.artifact as { appDir: string }).appDir, isReused };
   };
   const set = (fields: object): Promise<unknown> =>

@@ -169,7 +169,7 @@ async function steered(app: App): Promise<void> {
   const resumed = (await app.api("POST", "/rollout/resume")).body;
   assert.deepEqual([resumed.state, resumed.share], ["running", 20]);
   const cancelled = (await app.api("POST", "/rollout/cancel")).body;
-  assert.deepEqual([cancelled.state, cancelled.reason], ["taken_back", "Its roll-out was taken back."]);
+  assert.deepEqual([cancelled.state, cancelled.reason], ["taken_back", "Its roll-out was rolled back."]);
   assert.equal((await app.api("POST", "/rollout/finish")).status, 409);
   await until("all calls are the old release's again", async () => {
     const versions = await Promise.all(Array.from({ length: 10 }, () => app.version()));
@@ -244,12 +244,12 @@ async function worse(app: App, mails: MailReceiver): Promise<void> {
   await Promise.all(all);
   assert.match(
     rollOut.reason,
-    /^Its roll-out was taken back at 20 % of the calls, because it is worse than the release before: \d+ of its \d+ calls failed, but only 0 of \d+ of the release before\.$/,
+    /^Its roll-out was rolled back at 20 % of the calls, because it is worse than the release before: \d+ of its \d+ calls failed, but only 0 of \d+ of the release before\.$/,
   );
   const { body: page } = await app.api("GET", "/logs?pageSize=1000&search=taken%20back");
-  assert.match(JSON.stringify(page), new RegExp(`Release v${broken}: Its roll-out was taken back`));
+  assert.match(JSON.stringify(page), new RegExp(`Release v${broken}: Its roll-out was rolled back`));
   const { text } = await mails.next(owner);
-  assert.match(text, new RegExp(`Subject: Slipway: release v${broken} of steered was taken back`));
+  assert.match(text, new RegExp(`Subject: Slipway: release v${broken} of steered was rolled back`));
   assert.ok(text.includes(rollOut.reason), text);
   await until("all calls are the old release's again", async () => {
     const versions = await Promise.all(Array.from({ length: 10 }, () => app.version()));

@@ -1,4 +1,4 @@
-// The pushes of an app, newest first, each with its verdict, the reason, and what the git host was told; they can be judged again.
+// The pushes of an app, newest first, each with its verdict, the reason, and what the git host was told; they can be processed again.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";

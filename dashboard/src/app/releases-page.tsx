@@ -214,7 +214,7 @@ function RollOut(): ReactNode {
 
 type EndedRollOut = { readonly release: number; readonly reason: string | null; readonly endedAt: string | null };
 
-/** Said only of one that was taken back, because that needs somebody. */
+/** Said only of one that was rolled back, because that needs somebody. */
 function Ended({ of: { release, reason, endedAt } }: { readonly of: EndedRollOut }): ReactNode {
   if (reason === null) return null;
   return (
@@ -228,5 +228,5 @@ const stepTexts = {
   pause: "Pause",
   resume: "Resume",
   finish: "Give it all calls now",
-  cancel: "Take it back",
+  cancel: "Roll it back",
 } as const;

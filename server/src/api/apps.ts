@@ -52,7 +52,7 @@ export function appHandlers(parts: HandlerParts) {
     async deleteApp(call) {
       await lifecycle.delete({ ...refOf(call), by: call.by });
       return {
-        message: "The app was deleted: its name is free, and everything of it is removed after its running calls.",
+        message: "Deleted. Running calls finish first; the name can be reused.",
       };
     },
     async listContainers(call) {

@@ -137,10 +137,7 @@ async function findTarget(
       : await releases.readRelease(tx, appId, number, { isLocked: true });
   if (target === undefined && number !== null) throw noSuchRelease(appId, number);
   if (target === undefined) {
-    throw new Fault(
-      "conflict",
-      `No release before v${live} can be started: none took calls, or none is kept any more.`,
-    );
+    throw new Fault("conflict", `There is no release before v${live} to roll back to.`);
   }
   const why = whyNotStartable(target, live);
   if (why !== null) throw new Fault("conflict", `The app cannot go back to v${target.number}: ${why}`);

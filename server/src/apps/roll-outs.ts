@@ -13,7 +13,7 @@ import type { Foundation } from "#store/foundation.ts";
 /** What a person can do with a roll-out. */
 export type RollOutOrder = "pause" | "resume" | "finish" | "cancel";
 
-const takenBack = "Its roll-out was taken back.";
+const takenBack = "Its roll-out was rolled back.";
 
 /** Roll-outs of apps. */
 export class RollOuts {

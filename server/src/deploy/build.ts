@@ -204,16 +204,13 @@ class BuildWork {
     const { db, builder } = this.#parts;
     const wanted = { appId, fingerprint, isLasting, held: this.#held };
     const found = cause === "rebuild" || isClean ? undefined : await reuseArtifact(db, wanted);
-    const same = "Its commit, its settings for the build and its dependencies are the same as those of build";
+    const same = "Nothing changed since build";
     if (found !== undefined && (await builder.isThere(found.artifact, { signal }))) {
-      this.#output.say("release", `${same} ${found.buildNumber}: what that one made is used again.`);
+      this.#output.say("release", `${same} ${found.buildNumber}: its result is used again.`);
       return found.artifact;
     }
     if (found !== undefined)
-      this.#output.say(
-        "release",
-        `${same} ${found.buildNumber}, but what that one made was removed: building it again.`,
-      );
+      this.#output.say("release", `${same} ${found.buildNumber}, but its result was removed: building it again.`);
     await this.#keep({ fingerprint });
     return null;
   }

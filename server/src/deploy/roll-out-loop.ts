@@ -101,17 +101,17 @@ async function takeBack(parts: RollOutLoopParts, { appId, releaseId }: Of, why: 
   const taken = await db.transaction().execute(async (tx) => {
     const rollOut = await lockRollOut(tx, { appId });
     if (!rollOut || rollOut.releaseId !== releaseId) return null;
-    const reason = `Its roll-out was taken back at ${rollOut.share} % of the calls, because it is worse than the release before: ${why}`;
+    const reason = `Its roll-out was rolled back at ${rollOut.share} % of the calls, because it is worse than the release before: ${why}`;
     await takeBackRollOut(tx, rollOut, { reason, isWorse: true });
     await recordRollOut(tx, rollOut, { action: "rollout.take_back", by: { actor: platformActor }, reason });
     await addLine(tx, { appId, releaseId }, { at: clock.now(), reason });
-    log.warn({ appId, releaseId, reason }, "a release was taken back");
+    log.warn({ appId, releaseId, reason }, "a release was rolled back");
     return { ...rollOut, reason };
   });
   if (taken === null) return false;
   const { projectId, name, number, reason } = taken;
   const text = `Release v${number} of the app ${name} (project ${projectId}) no longer takes calls; they go to the release before it.\n\n${reason}\n\nThe log of the app has more. To try again, deploy the app with a fix.\n`;
-  const mail = { subject: `Slipway: release v${number} of ${name} was taken back`, text };
+  const mail = { subject: `Slipway: release v${number} of ${name} was rolled back`, text };
   await parts.mailOwners(projectId, mail).catch((error: unknown) => log.error({ err: error }, "no mail was sent"));
   return true;
 }

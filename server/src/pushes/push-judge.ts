@@ -75,7 +75,7 @@ export class PushJudge {
       await this.#decide(one, head);
       this.loop.nudge();
     } catch (error) {
-      if (!this.#stopping.signal.aborted) log.error({ err: error, appId }, "a push could not be judged");
+      if (!this.#stopping.signal.aborted) log.error({ err: error, appId }, "a push could not be processed");
     } finally {
       this.#running.delete(appId);
     }

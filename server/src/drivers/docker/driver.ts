@@ -319,6 +319,6 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     const { firewall, log } = this.#options;
     if (firewall === null || (this.running.length === 0 && firewall.buildBridge === null)) return;
     if (await keepFirewall(firewall)) return;
-    log.warn("the rules of apps' networks were gone and are in force again");
+    log.warn("restored missing firewall rules of the apps' networks");
   }
 }

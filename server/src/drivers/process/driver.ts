@@ -130,7 +130,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     const network = this.#network;
     const isUsed = this.running.length > 0 || !this.#shells.isEmpty;
     if (network === null || !isUsed || (await keepFirewall(network))) return;
-    this.#options.log.warn("the rules of replicas' networks were gone and are in force again");
+    this.#options.log.warn("restored missing firewall rules of the replicas' networks");
   }
 
   #context() {
