@@ -91,11 +91,17 @@ const settingsByName = namesOfSettings();
 function namesOfSettings(): ReadonlyMap<string, FieldName> {
   const byName = new Map<string, FieldName>();
   for (const name of changeable) {
-    const { toml } = appFields[name];
-    if (toml !== null) byName.set(toml.slice(toml.lastIndexOf(".") + 1).toLowerCase(), name);
+    const tomlName = tomlNameOf(name);
+    if (tomlName !== null) byName.set(tomlName.toLowerCase(), name);
   }
   for (const name of changeable) byName.set(name.toLowerCase(), name);
   return byName;
+}
+
+/** The key in the TOML file, without its table; null: it has none. */
+function tomlNameOf(name: FieldName): string | null {
+  const toml: string | null = appFields[name].toml;
+  return toml === null ? null : toml.slice(toml.lastIndexOf(".") + 1);
 }
 
 async function change({ given, api, path }: At, pairs: readonly string[]) {
@@ -110,7 +116,7 @@ function settingOf(pair: string): [FieldName, never] {
   if (text === undefined) throw misuse(`"${pair}" must be of the form setting=value.`);
   const name = settingsByName.get(given.toLowerCase());
   if (name === undefined) {
-    const meant = closestName(given, settingsByName.keys());
+    const meant = closestName(given, [...changeable, ...changeable.flatMap((one) => tomlNameOf(one) ?? [])]);
     const hint = meant === undefined ? "" : ` Did you mean ${meant}?`;
     throw misuse(`"${given}" is not a setting that can be changed.${hint} See slipway apps set --help.`);
   }

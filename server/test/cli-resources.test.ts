@@ -40,7 +40,7 @@ test("apps are shown, scaled, set, stopped, started and deleted", async (t) => {
   assert.match(await refused(2, "apps", "scale", "hello"), /^There is nothing to change/);
   assert.match(
     await refused(2, "apps", "set", "hello", "maxReplicas=3"),
-    /"maxReplicas" is not a setting that can be changed. Did you mean maxReplicaCount\?/,
+    /"maxReplicas" is not a setting that can be changed. Did you mean max_replicas\?/,
   );
   await done("apps", "set", "hello", "cooldown=31", "Replica_Concurrency=7", "--yes");
   const byEitherName = (await done("apps", "show", "hello", "--json")).json().settings;
