@@ -102,8 +102,7 @@ async function followRollOut({ given, machine, client, path }: At): Promise<void
 }
 
 function rollOutText({ state: word, release, fromRelease, currentShare, reason }: RollOut): string {
+  const stateText = word === "taken_back" ? "rolled back" : word.replaceAll("_", " ");
   const why = reason === null ? "" : ` ${reason}`;
-  return plain(
-    `The roll-out of v${release} after v${fromRelease} is ${word.replaceAll("_", " ")}, at ${currentShare} %.${why}`,
-  );
+  return plain(`The roll-out of v${release} after v${fromRelease} is ${stateText}, at ${currentShare} %.${why}`);
 }

@@ -111,7 +111,7 @@ test("the audit log is listed by what was asked for, and exported", async (t) =>
   assert.match(await refused(2, "audit", "list", "--outcome", "failur"), /Did you mean failure\?/);
   assert.match((await done("audit", "export")).stdout, /^\{"kind":"slipway-audit-export"/);
   assert.match((await done("audit", "export", "--format", "csv")).stdout, /app\.create/);
-  assert.match(await refused(1, "audit", "export", "--action", "x"), /action is "x"/);
+  assert.match(await refused(2, "audit", "export", "--action", "x"), /action is "x"/);
 });
 
 test("projects are made, renamed and deleted", async (t) => {

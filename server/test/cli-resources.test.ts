@@ -88,7 +88,7 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   await done("builds", "cancel", "hello", "2");
   assert.equal((await done("builds", "start", "hello", "--branch", "next", "--json")).json().status, "pending");
   await done("builds", "cancel", "hello", "latest");
-  assert.match(await refused(1, "builds", "start", "hello", "--commit", "abc"), /commit is "abc".*full commit id/);
+  assert.match(await refused(2, "builds", "start", "hello", "--commit", "abc"), /commit is "abc".*full commit id/);
 
   await insertReleases(db, appId);
   assert.match(
@@ -118,7 +118,7 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   assert.match((await done("rollouts", "pause", "hello")).stderr, /^The roll-out of v4 after v3 is paused/);
   assert.equal((await done("rollouts", "resume", "hello", "--json")).json().state, "running");
   await done("rollouts", "cancel", "hello");
-  assert.match((await done("rollouts", "show", "hello", "-f")).stdout, /^The roll-out of v4 after v3 is taken back/);
+  assert.match((await done("rollouts", "show", "hello", "-f")).stdout, /^The roll-out of v4 after v3 is rolled back/);
   assert.match(await refused(1, "rollouts", "finish", "hello"), /\w/);
 
   for (const word of ["replicas", "containers"]) {
@@ -274,7 +274,7 @@ test("git credentials, hook addresses and pushes are listed and changed", async 
   assert.match(made.stderr, /add a webhook to http\S+ for pushes as JSON/);
   assert.match(made.stdout, /^\S+\n$/);
   assert.match((await done("git", "hook", "show", "hello")).stdout, /^Address +http/);
-  assert.equal((await done("git", "deliveries", "list", "hello")).stderr, "No push has come yet.\n");
+  assert.equal((await done("git", "deliveries", "list", "hello")).stderr, "No push has arrived yet.\n");
   assert.match(await refused(4, "git", "deliveries", "replay", "hello", nobody), /\w/);
 });
 
