@@ -321,7 +321,10 @@ test("a volume has a size: uploads beyond it are refused, and it is not made sma
   const begin = (part_count: number) =>
     api.call("POST", `${volume}/cp/initialize`, { body: { file_path: "f", part_count } });
   const full = await begin(250);
-  assert.deepEqual([full.status, /holds \d+ [kM]B of 1 GB, and this takes 1.3 GB/.test(full.body.message)], [413, true]);
+  assert.deepEqual(
+    [full.status, /holds \d+ [kM]B of 1 GB, and this takes 1.3 GB/.test(full.body.message)],
+    [413, true],
+  );
   assert.equal((await upload("small", Buffer.from("x"))).status, 200);
   assert.equal(
     (await api.call("PATCH", volume.replace("default", "other") + "/resize", { body: { newSizeGb: 2 } })).status,
