@@ -30,8 +30,8 @@ const kinds: readonly Kind[] = [
   {
     name: "of-procfile",
     files: {
-      "site.py": flask,
-      Procfile: "web: gunicorn site:web --bind 0.0.0.0:$PORT\n",
+      "shop.py": flask,
+      Procfile: "web: gunicorn shop:web --bind 0.0.0.0:$PORT\n",
       "requirements.txt": "flask\ngunicorn\n",
     },
     answers: /^of a Procfile$/,
