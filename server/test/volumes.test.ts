@@ -321,10 +321,7 @@ test("a volume has a size: uploads beyond it are refused, and it is not made sma
   const begin = (part_count: number) =>
     api.call("POST", `${volume}/cp/initialize`, { body: { file_path: "f", part_count } });
   const full = await begin(250);
-  assert.deepEqual(
-    [full.status, /holds \d+ [kM]B of 1 GB, and this takes 1.3 GB/.test(full.body.message)],
-    [413, true],
-  );
+  assert.deepEqual([full.status, /holds . .B of 1 GB, and this takes 1.3 GB/.test(full.body.message)], [413, true]);
   assert.equal((await upload("small", Buffer.from("x"))).status, 200);
   assert.equal(
     (await api.call("PATCH", volume.replace("default", "other") + "/resize", { body: { newSizeGb: 2 } })).status,
@@ -359,7 +356,7 @@ test("uploads that began while there was space take no more of it together, whet
   const content = Buffer.alloc(partBytes);
   assert.equal((await put(address(other, 40), content)).status, 200);
   const refused = await put(address(other, 41), content);
-  assert.deepEqual([refused.status, /holds \d+ [kM]B of 1 GB/.test(refused.body.message)], [413, true]);
+  assert.deepEqual([refused.status, /holds . .B of 1 GB/.test(refused.body.message)], [413, true]);
   assert.equal((await put(address(other, 40), content)).status, 200, "again, in its own place");
   assert.equal((await partsOf(other)).length, 40, "nothing is kept for a part that was refused");
 });
