@@ -26,11 +26,21 @@ export const olderClients = [
     on: "every path, where the document has no such parameter",
     taken: "they are ignored when body and query agree, and refused otherwise",
   },
+  {
+    sent: "`X-CLI-Version: 1.…`",
+    on: "every path",
+    taken: "success is answered 200, also where it is 201: such a client knows no other",
+  },
 ] as const;
 
 /** Whether JSON without a content type is read at this path. */
 export function takesUntypedJson(url: string): boolean {
   return publishedPaths.test(url);
+}
+
+/** Whether a client with this `X-CLI-Version` takes only 200 for success. */
+export function knowsOnlyOk(version: string | string[] | undefined): boolean {
+  return typeof version === "string" && version.startsWith("1.");
 }
 
 /** The project's id as these clients repeat it. */

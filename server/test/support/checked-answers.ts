@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import addFormats from "ajv-formats";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
+import { knowsOnlyOk } from "@slipway/contract/older-clients.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 
 type Content = Readonly<Record<string, { readonly schema: object }>>;
@@ -47,9 +48,17 @@ globalThis.fetch = async (...given) => {
   if (method === "HEAD" || method === "OPTIONS" || operationsOf(path) === undefined) return response;
   const contentType = response.headers.get("content-type");
   const text = contentType?.startsWith("application/json") === true ? await response.clone().text() : "";
-  checkAnswer({ method, path, status: response.status, contentType, text });
+  const operation = operationsOf(path)?.operations[method.toLowerCase()];
+  const status = documentedStatus(response.status, new Headers(init?.headers), operation);
+  checkAnswer({ method, path, status, contentType, text });
   return response;
 };
+
+/** Clients that know only 200 get it in place of a documented 201. */
+function documentedStatus(status: number, headers: Headers, operation: Operation | undefined): number {
+  const isReplaced = status === 200 && operation !== undefined && !Object.hasOwn(operation.responses, "200");
+  return isReplaced && knowsOnlyOk(headers.get("x-cli-version") ?? undefined) ? 201 : status;
+}
 
 /** Throws when the document does not describe the answer; ignores paths that it does not contain. */
 export function checkAnswer({ method, path, status, contentType, text }: Seen): void {
