@@ -27,6 +27,10 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
   gitRepo: { any: { file: "pushes.test.ts", test: "the new code answers, and the delivery names its build" } },
   name: { any: { file: "create-app.test.ts", test: "an app is created with its first build" } },
   baseImage: { process: onlyImages, docker: inContainers("a folder with a base image from a private registry") },
+  buildSecrets: {
+    process: { file: "build-secrets.test.ts", test: "packages come from an index whose address has a build secret" },
+    docker: { file: "docker-build-secrets.test.ts", test: "a build gets the secrets that its settings name" },
+  },
   config_toml: { any: { file: "create-app.test.ts", test: "the name may stand in config_toml" } },
   compute: { any: { file: "scheduler-pools.test.ts", test: "of the types in compute the first with something free" } },
   computeTier: { any: { file: "reclaimed-runs.test.ts", test: "a run that is cut off for a protected replica" } },

@@ -1,20 +1,14 @@
 // The checks of `slipway doctor`: what a platform on this machine needs, and whether the one that commands use answers. Each looks
-// once, changes nothing, and has a deadline.
+// once, leaves nothing changed, and has a deadline.
 import { spawnSync } from "node:child_process";
 import { statfsSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { dockerCheck, type Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
 import { readSignIns } from "./sign-ins.ts";
-
-/** What a check has found, with what to do unless it is ok. */
-export type Finding = {
-  readonly state: "ok" | "warning" | "fault";
-  readonly about: string;
-  readonly todo?: string;
-};
 
 /** One line of the report. */
 export type Check = { readonly name: string; readonly run: (machine: Machine) => Finding | Promise<Finding> };
@@ -49,21 +43,6 @@ function gitCheck(): Finding {
   return fault(
     "git is not installed",
     "Install it (on Debian: apt-get install git); the platform fetches apps with it.",
-  );
-}
-
-function dockerCheck({ environment }: Machine): Finding {
-  const host = environment["SLIPWAY_DOCKER_HOST"] ?? "";
-  const version = outputOf("docker", [
-    ...(host === "" ? [] : ["-H", host]),
-    "version",
-    "--format",
-    "{{.Server.Version}}",
-  ]);
-  if (version !== null) return ok(`engine ${version}`);
-  return warning(
-    "no engine answers: apps run as processes, without apt and conda packages and Dockerfiles",
-    "To have them, see docs/guides/docker.md.",
   );
 }
 

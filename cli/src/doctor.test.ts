@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -28,7 +28,8 @@ async function doctor(t: TestContext, programs: Readonly<Record<string, string>>
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
   const [code] = (await once(child, "close")) as [number];
   const found = JSON.parse(stdout) as Found[];
-  return { code, of: (name: string) => found.find((one) => one.name === name) };
+  const calls = existsSync(join(home, "calls")) ? readFileSync(join(home, "calls"), "utf8").trim().split("\n") : [];
+  return { calls, code, of: (name: string) => found.find((one) => one.name === name) };
 }
 
 async function serve(t: TestContext, listener: RequestListener): Promise<number> {
@@ -53,6 +54,35 @@ test("an empty machine has faults and warnings, each with what to do, and the co
     assert.equal(of(name)?.state, state, name);
     assert.match(of(name)?.about ?? "", about);
   }
+});
+
+test("an engine that answers, but does not build or run, is a fault with the engine's own reason", async (t) => {
+  const cause = "failed to create endpoint x on network bridge: could not find bridge docker0";
+  const oldBuild = `printf '%s\\n' '#5 ERROR: executor failed running [/bin/sh -c true]: ${cause}' '------' >&2; exit 1`;
+  const newBuild = `echo 'ERROR: failed to build: failed to solve: process "/bin/sh -c true" did not complete successfully: ${cause}' >&2; exit 1`;
+  const run = `echo 'docker: Error response from daemon: ${cause}.' >&2; exit 125`;
+  for (const [word, script, about] of [
+    ["build", oldBuild, `engine 27.1 cannot build an image: ${cause}`],
+    ["build", newBuild, `engine 27.1 cannot build an image: ${cause}`],
+    ["run", run, `engine 27.1 builds images, but cannot run a container: ${cause}.`],
+  ] as const) {
+    const docker = `case "$1" in ${word}) ${script};; esac; echo 27.1`;
+    const { code, of } = await doctor(t, { docker }, {});
+    assert.deepEqual([code, of("docker")?.state, of("docker")?.about], [1, "fault", about]);
+  }
+  const { of } = await doctor(t, { docker: "echo 27.1" }, {});
+  assert.equal(of("docker")?.about, "engine 27.1 builds an image and runs a container");
+});
+
+test("what doctor has made with the engine is removed, and the base image if it was not there", async (t) => {
+  const docker = `echo "$*" >>"$HOME/calls"; case "$*" in "image inspect"*) exit 1;; esac; echo 27.1`;
+  const { calls } = await doctor(t, { docker, cat: "exec /bin/cat" }, {});
+  const [, , built = "", ran = "", ...removed] = calls;
+  const [, image = ""] = /--tag (slipway-doctor:\w+) -$/.exec(built) ?? [];
+  assert.deepEqual(
+    [ran, ...removed],
+    [`run --rm ${image} true`, `image rm --force ${image}`, "image rm debian:bookworm-slim"],
+  );
 });
 
 test("a machine that has all is fine; clocks that differ are a fault", async (t) => {

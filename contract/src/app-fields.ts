@@ -1,8 +1,8 @@
 // The table of fields of an app: one row for each field of a create request. Validation, TOML parsing, OpenAPI and docs are
 // generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
 import { computeTypes, loadBalancingAlgorithms, logLevels, scalingMetrics } from "./app-choices.ts";
-import { egressField } from "./egress-field.ts";
 import type { Field, FieldChange, ValueOf } from "./field.ts";
+import { buildSecretsField, egressField, retriesField } from "./own-fields.ts";
 import { corsFields, webFields } from "./web-fields.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
@@ -48,6 +48,7 @@ export const appFields = {
     default: "debian:bookworm-slim",
     about: "Base container image. Has its effect with the docker driver; with processes, the build log warns.",
   },
+  buildSecrets: buildSecretsField,
   config_toml: {
     kind: "text",
     change: "build",
@@ -313,15 +314,7 @@ export const appFields = {
     default: 900,
     about: "Call timeout in seconds; also how long running calls may continue when a replica stops.",
   },
-  retries: {
-    kind: "integer",
-    change: "live",
-    toml: "scaling.retries",
-    min: 0,
-    max: 10,
-    default: 0,
-    about: "How often an async run is retried after a temporary failure.",
-  },
+  retries: retriesField,
   rollOutDurationSeconds: {
     kind: "number",
     change: "live",

@@ -88,7 +88,12 @@ const byName: Json = {
     event: "push",
   },
   ...{ pythonVersion: "3.12", baseImage: "debian:bookworm-slim", compute: "CPU", changed: "cooldownPeriodSeconds" },
-  ...{ egressCidrs: "203.0.113.0/24", entrypoint: "uvicorn main:app --port 8000", healthcheckEndpoint: "/health" },
+  ...{
+    buildSecrets: "PIP_TOKEN",
+    egressCidrs: "203.0.113.0/24",
+    entrypoint: "uvicorn main:app --port 8000",
+    healthcheckEndpoint: "/health",
+  },
   ...{
     id: appId,
     last_used_address: "203.0.113.7",

@@ -8,7 +8,7 @@ import { z } from "zod";
 export type FieldChange = "live" | "replica" | "build" | "fixed";
 
 type Common = {
-  /** The key in a TOML file, below the table `cerebrium`; null: none. */
+  /** The key in a TOML file, below the table `cerebrium`, or below `slipway` where it begins with that; null: none. */
   readonly toml: string | null;
   /** One sentence. */
   readonly about: string;
@@ -100,6 +100,11 @@ export type ValueOf<F extends Field> = F extends { kind: "number" | "integer" }
             : F extends { kind: "objects"; element: infer Element extends z.ZodType }
               ? readonly z.output<Element>[]
               : string;
+
+/** A field's key in a TOML file, from the root. */
+export function tomlKey(toml: string): string {
+  return toml.startsWith("slipway.") ? toml : `cerebrium.${toml}`;
+}
 
 /** A number as a text, where `isTextAllowed` says so. */
 export const numberForm = /^\d{1,9}(?:\.\d{1,9})?$/;

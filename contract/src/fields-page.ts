@@ -48,7 +48,9 @@ compares two values is checked once both are known: if the repository's file may
 
 ## Fields
 
-| field | TOML key below \`cerebrium\` | allowed | default | change | meaning |
+The TOML keys are below the table \`cerebrium\`, but for those that begin with \`slipway\`, which is a table beside it.
+
+| field | TOML key | allowed | default | change | meaning |
 |---|---|---|---|---|---|
 `;
 

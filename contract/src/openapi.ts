@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { faultAnswer } from "./answers.ts";
 import { bodyExample, example } from "./examples.ts";
-import { allowedText, fieldSchema, numberForm, type Field } from "./field.ts";
+import { allowedText, fieldSchema, numberForm, tomlKey, type Field } from "./field.ts";
 import { takesKey, type BodyShape, type Route } from "./route.ts";
 import { groupOf, groups } from "./groups.ts";
 import { routeIds, routes } from "./routes.ts";
@@ -206,7 +206,7 @@ function fieldText(field: Field): string {
   const notes = [field.about, `Allowed: ${allowedText(field)}.`];
   if (field.defaultAbout !== undefined) notes.push(`Default: ${field.defaultAbout}.`);
   if (field.change !== undefined) notes.push(`Change: ${field.change}.`);
-  if (field.toml !== null) notes.push(`In TOML: \`cerebrium.${field.toml}\`.`);
+  if (field.toml !== null) notes.push(`In TOML: \`${tomlKey(field.toml)}\`.`);
   return notes.join(" ");
 }
 

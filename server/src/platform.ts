@@ -9,6 +9,7 @@ import { appEndpoint, buildPage, type Urls } from "#api/urls.ts";
 import { openApps } from "#apps/open.ts";
 import type { WhyNever } from "#apps/hardware-fields.ts";
 import type { IsThere } from "#apps/releases.ts";
+import type { UseCases } from "#apps/use-cases.ts";
 import { openAudit } from "#audit/open.ts";
 import { openBilling, openPlans } from "#billing/open.ts";
 import type { MeterStep } from "#billing/usage/meter-step.ts";
@@ -18,6 +19,7 @@ import { startRollOuts } from "#deploy/roll-out-loop.ts";
 import { must } from "#lib/assert.ts";
 import { CannotStart } from "#lib/cannot-start.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
+import type { AppId } from "#lib/ids.ts";
 import { Lifecycle } from "#lib/lifecycle.ts";
 import type { Log } from "#lib/log.ts";
 import { steadyClock } from "#lib/steady-clock.ts";
@@ -73,6 +75,10 @@ export async function startPlatform(config: Config, log: Log, onStep: OnStep = (
     if (!isDiskFull(error)) throw error;
     throw new CannotStart(await fullDiskText(config.dataDir, error), { cause: error });
   }
+}
+
+function usedByBuilds({ credentials, secrets }: UseCases) {
+  return { credentials, secretsOf: (appId: AppId) => secrets.environmentOf(appId) };
 }
 
 type Given = { readonly log: Log; readonly lifecycle: Lifecycle; readonly onStep: OnStep };
@@ -136,7 +142,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, baseUrl, clock, log });
 
   const queue = await openBuilds(settings, {
-    ...{ ...foundation, driver, builder, buildLogs: logs.buildLogs, credentials: useCases.credentials },
+    ...{ ...foundation, ...usedByBuilds(useCases), driver, builder, buildLogs: logs.buildLogs },
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),
   });

@@ -38,7 +38,10 @@ test("a program that a command leaves in a session of its own has ended when the
   const command = `setsid sh -c 'echo $$ >${file}; exec sleep 1000' & while ! test -s ${file}; do sleep 0.01; done; false`;
   const plan = await planOf(command);
   const signal = new AbortController().signal;
-  await assert.rejects(builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth }), BuildFailed);
+  await assert.rejects(
+    builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth, secrets: new Map() }),
+    BuildFailed,
+  );
   assert.match(stateOf(readFileSync(file, "utf8").trim()), /^(gone|[ZX] )/);
 });
 
@@ -64,6 +67,7 @@ async function planOf(command: string): Promise<BuildPlan> {
     baseImage: "debian:bookworm-slim",
     dockerfilePath: null,
     entrypoint: [],
+    secretNames: [],
     environment: {},
   };
 }

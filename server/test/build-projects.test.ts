@@ -36,7 +36,8 @@ async function openBuilder(t: TestContext) {
     await mkdir(sourceDir, { recursive: true });
     for (const [path, content] of Object.entries(files)) await writeFile(join(sourceDir, path), content);
     const { signal } = new AbortController();
-    const context = { sourceDir, log: () => undefined, signal, registryAuth: () => Promise.resolve(null) };
+    const registryAuth = () => Promise.resolve(null);
+    const context = { sourceDir, log: () => undefined, signal, registryAuth, secrets: new Map() };
     return processArtifact(await builder.build(buildPlan({ appId, pythonVersion: pipVersion, ...plan }), context));
   };
   return { build };

@@ -88,7 +88,9 @@ function openBuilder(t: TestContext, given: BuilderGiven = {}) {
       await writeFile(join(sourceDir, path), content);
     }
     const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
-    return processArtifact(await builder.build(planOf(plan), { sourceDir, log, signal, registryAuth }));
+    return processArtifact(
+      await builder.build(planOf(plan), { sourceDir, log, signal, registryAuth, secrets: new Map() }),
+    );
   };
   return { folder, builder, build, lines };
 }
@@ -188,7 +190,7 @@ test("a command that fails ends the build with its number, its exit code and not
   const reason = await refusal(build({ "main.py": "" }, { shellCommands: ["true", "echo broken >&2; exit 3"] }));
   assert.equal(
     reason,
-    "Command 2 of shell_commands ended with exit code 3: echo broken >&2; exit 3. See its output above; fix the command and build it again (POST …/apps/{app}/builds).",
+    "Command 2 of shell_commands ended with exit code 3: echo broken >&2; exit 3. It says: broken. See its output above; fix the command and build it again (POST …/apps/{app}/builds).",
   );
   assert.ok(lines.includes("broken"));
   assert.deepEqual(
@@ -248,14 +250,9 @@ test("links in the app's files stay links", async (t) => {
   await build({ "main.py": "" });
   await symlink("main.py", join(folder, "source/alias.py"));
   const log = (): void => undefined;
-  const artifact = processArtifact(
-    await builder.build(planOf(), {
-      sourceDir: join(folder, "source"),
-      log,
-      signal: new AbortController().signal,
-      registryAuth,
-    }),
-  );
+  const { signal } = new AbortController();
+  const given = { sourceDir: join(folder, "source"), log, signal, registryAuth, secrets: new Map() };
+  const artifact = processArtifact(await builder.build(planOf(), given));
   assert.equal(await readlink(join(artifact.appDir, "alias.py")), "main.py");
 });
 

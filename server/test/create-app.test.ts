@@ -70,6 +70,7 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
     disableAuth: true,
     dockerAuth: '{"auths":{"r.example.org":{"auth":"c2VzYW1l"}}}',
     dockerfilePath: "Dockerfile",
+    buildSecrets: ["PIP_TOKEN"],
     egressCidrs: ["203.0.113.0/24"],
     entrypoint: ["python", "main.py"],
     evaluationIntervalSeconds: 10,

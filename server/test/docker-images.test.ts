@@ -296,7 +296,7 @@ test("a failed step is named with what to do about it", { skip: skipPackages }, 
     refused(builds.build(files, { lines, ...plan }), form);
   await failing(
     { plan: { shellCommands: ["true", "echo broken; exit 3"] } },
-    /^Command 2 of shell_commands ended with exit code 3: echo broken; exit 3\. Its last line: broken\. See/,
+    /^Command 2 of shell_commands ended with exit code 3: echo broken; exit 3\. It says: broken\. See/,
   );
   await failing(
     { plan: { requirements: ["slipway-has-no-such-package==1"], shellCommands: ["true"] } },

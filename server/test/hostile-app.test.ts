@@ -134,7 +134,8 @@ describe("a hostile app", { skip }, () => {
       environment: { TARGETS: JSON.stringify(targets) },
     });
     const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
-    await builder.build(plan, { sourceDir, log, signal: live, registryAuth: () => Promise.resolve(null) });
+    const registryAuth = (): Promise<null> => Promise.resolve(null);
+    await builder.build(plan, { sourceDir, log, signal: live, registryAuth, secrets: new Map() });
     const results = resultsIn(lines);
     assert.equal(results.size, names.length, lines.join("\n"));
     // Package installers need to know their index; and the environment that it writes to is its own.

@@ -42,6 +42,7 @@ const groups: readonly (readonly [string, readonly FieldName[]])[] = [
         "dockerfilePath",
         "baseImage",
         "dockerAuth",
+        "buildSecrets",
         "containerRuntime",
       ] as const),
       ...(["logLevel", "gitAutoDeploy", "partialUpload"] as const),

@@ -23,6 +23,16 @@ test("a file's settings are named by field, those that are not allowed say so, a
   );
 });
 
+test("the platform's own table is read beside the other one", () => {
+  const text = `[slipway.build]\nsecrets = ["PIP_TOKEN"]\nsecret = 1\n[slipway.bild]\na = 1\n`;
+  const { settings, unknown, problem } = readTomlSettings(text);
+  assert.deepEqual([unknown, problem], [["slipway.build.secret", "slipway.bild"], ""]);
+  const [only] = settings;
+  assert.deepEqual([only?.name, only?.value, only?.problem], ["buildSecrets", ["PIP_TOKEN"], ""]);
+  const [bad] = readTomlSettings(`[slipway.build]\nsecrets = ["1BAD"]\n`).settings;
+  assert.match(bad?.problem ?? "", /^buildSecrets must be a list of at most 20 names of variables/);
+});
+
 test("what is no TOML, or sets nothing, says why", () => {
   assert.match(readTomlSettings("[cerebrium\n").problem, /^Not valid TOML at line 1: .+\.$/);
   assert.match(readTomlSettings("a = 1").problem, /no table cerebrium/);

@@ -22,13 +22,21 @@ export type TomlContent = {
 const others = /^(?:deployment\.(?:pre_build_commands|shell_commands)|dependencies\.(?:pip|apt|conda|paths))$/;
 /** For uploads only, or without a value of their own. */
 const silent = /^(?:deployment\.(?:include|exclude)|runtime\.cortex)$/;
-const tables = new Set(["deployment", "hardware", "scaling", "dependencies", "runtime", "runtime.custom"]);
+const tables = new Set([
+  "deployment",
+  "hardware",
+  "scaling",
+  "dependencies",
+  "runtime",
+  "runtime.custom",
+  "slipway.build",
+]);
 /** A file of hostile size is cut off here. */
 const shownMax = 200;
 
 const namesByPath = new Map(fieldNames.flatMap((name) => [[rowOf(name).toml, name] as const]));
 
-/** The settings below the table `cerebrium`. */
+/** The settings below the tables `cerebrium` and `slipway`. */
 export function readTomlSettings(text: string): TomlContent {
   let root: Readonly<Record<string, unknown>>;
   try {
@@ -39,7 +47,7 @@ export function readTomlSettings(text: string): TomlContent {
     return { settings: [], unknown: [], problem: `Not valid TOML at line ${error.line}: ${reason}.` };
   }
   const settings: TomlSetting[] = [];
-  const unknown = Object.keys(root).filter((key) => key !== "cerebrium");
+  const unknown = Object.keys(root).filter((key) => key !== "cerebrium" && key !== "slipway");
   const read = (path: string, value: unknown): void => {
     const name = namesByPath.get(path);
     if (path === "runtime.custom") settings.push({ path, name: "runtime", value: "custom", problem: "" });
@@ -51,9 +59,10 @@ export function readTomlSettings(text: string): TomlContent {
   const enter = (prefix: string, table: Readonly<Record<string, unknown>>): void => {
     for (const [key, value] of Object.entries(table)) read(prefix === "" ? key : `${prefix}.${key}`, value);
   };
-  const { cerebrium } = root;
+  const { cerebrium, slipway } = root;
   if (isTable(cerebrium)) enter("", cerebrium);
-  const problem = isTable(cerebrium) ? "" : "It has no table cerebrium, so that it sets nothing.";
+  if (isTable(slipway)) enter("slipway", slipway);
+  const problem = isTable(cerebrium) || isTable(slipway) ? "" : "It has no table cerebrium, so that it sets nothing.";
   return { settings: settings.slice(0, shownMax), unknown: unknown.slice(0, shownMax), problem };
 }
 

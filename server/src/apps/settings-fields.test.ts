@@ -78,6 +78,24 @@ const cases: Record<FieldName, Case> = {
     bad: ["", "a b", "-x", "a\n", "x".repeat(501), 1],
     byDefault: "debian:bookworm-slim",
   },
+  buildSecrets: {
+    fine: [[], ["PIP_TOKEN"], ["_a1", "HF_TOKEN"], ["x".repeat(100)], Array.from({ length: 20 }, (_, n) => `T${n}`)],
+    bad: [
+      "PIP_TOKEN",
+      [""],
+      ["1BAD"],
+      ["a-b"],
+      ["a.b"],
+      ["a b"],
+      ["A", "A"],
+      ["x".repeat(101)],
+      ["A\nB"],
+      [7],
+      {},
+      Array.from({ length: 21 }, (_, n) => `T${n}`),
+    ],
+    byDefault: [],
+  },
   config_toml: { fine: [], bad: [] },
   dockerAuth: { fine: [], bad: [] },
   compute: {
@@ -255,6 +273,7 @@ const cases: Record<FieldName, Case> = {
 
 /** Fields of this platform's own; all others are those of the published interface. */
 const ownFields: readonly FieldName[] = [
+  "buildSecrets",
   ...(["corsCredentials", "corsHeaders", "corsOrigins", "egressCidrs", "keepPathPrefix", "retries"] as const),
 ];
 

@@ -55,6 +55,7 @@ const first = {
 
 /** The fields of later versions, by default. */
 const since = {
+  buildSecrets: [],
   retries: 0,
   egressCidrs: null,
   corsCredentials: false,

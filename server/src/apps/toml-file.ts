@@ -1,5 +1,5 @@
-// Converts an app's TOML file (format: the tables below `cerebrium`) into values for the table of fields, commands and
-// dependencies. It only locates values; `settings.ts` checks them.
+// Converts an app's TOML file (format: the tables below `cerebrium`, and below `slipway` what only this platform has) into values
+// for the table of fields, commands and dependencies. It only locates values; `settings.ts` checks them.
 import { parse } from "smol-toml";
 import { appFields, fieldNames, type FieldName } from "@slipway/contract/app-fields.ts";
 import type { PackageVersions } from "@slipway/contract/app-settings.ts";
@@ -40,16 +40,10 @@ const commandsByPath = new Map<string, CommandKind>([
 ]);
 /** These select files for uploads; an app with a linked repository gets all files of its folder. */
 const ignoredPaths = new Set(["deployment.include", "deployment.exclude"]);
-const tables = [
-  "deployment",
-  "hardware",
-  "scaling",
-  "cors",
-  "dependencies",
-  "runtime",
-  "runtime.custom",
-  "runtime.cortex",
-];
+/** Beside `cerebrium`: what other platforms with this format do not have. */
+const ownTable = "slipway";
+const withKeys = [...fieldsByPath.keys(), ...commandsByPath.keys(), "dependencies.pip", "runtime.cortex.any"];
+const tables = [...new Set(withKeys.flatMap((path) => tablesOf(path)))].filter((path) => path !== ownTable);
 const knownPaths = [
   ...tables,
   ...fieldsByPath.keys(),
@@ -58,6 +52,12 @@ const knownPaths = [
   ...packageKinds.map((kind) => `dependencies.${kind}`),
   "dependencies.groups",
 ];
+
+/** Of a key: `runtime` and `runtime.custom` of `runtime.custom.port`. */
+function tablesOf(path: string): string[] {
+  const parts = path.split(".").slice(0, -1);
+  return parts.map((_, index) => parts.slice(0, index + 1).join("."));
+}
 
 /** Parses `text`. Throws `Fault("invalid")` for invalid TOML and for content that cannot be a settings file. */
 export function readTomlFile(file: string, text: string): TomlSettings {
@@ -112,6 +112,7 @@ class Reader {
   readRoot(root: Table): void {
     for (const [key, value] of Object.entries(root)) {
       if (key === "cerebrium") this.#readTable("", this.#table(key, value));
+      else if (key === ownTable) this.#readTable(key, this.#table(key, value));
       else this.#warn(`${oneLine(key)} in ${this.#file} is ignored: settings must be below the table cerebrium.`);
     }
     this.#refuseTwoForms();

@@ -1,5 +1,6 @@
-// The log of one build in progress. Writes lines without waiting, with credentials removed.
+// The log of one build in progress. Writes lines without waiting, with credentials and secrets removed.
 import { logLevels, type LogLevel } from "@slipway/contract/app-choices.ts";
+import { maskOf, type BuildSecrets, type Mask } from "#drivers/build-secrets.ts";
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { BuildId } from "#lib/ids.ts";
@@ -19,9 +20,20 @@ type BuildOutputOptions = {
 /** Receives the lines of one build. */
 export class BuildOutput {
   readonly #options: BuildOutputOptions;
+  #mask: Mask = (text) => text;
 
   constructor(options: BuildOutputOptions) {
     this.#options = options;
+  }
+
+  /** From now on these secrets are in no line, and not in what `masked` returns. */
+  hide(secrets: BuildSecrets): void {
+    this.#mask = maskOf(secrets);
+  }
+
+  /** The text without the secrets of the build. */
+  masked(text: string): string {
+    return this.#mask(text);
   }
 
   /** Logs one line from any source. */
@@ -37,7 +49,7 @@ export class BuildOutput {
 
   readonly #write: BuildLog = (stage, stream, text) => {
     const { sink, buildId, clock } = this.#options;
-    const line = { at: clock.now(), stage, stream, line: withoutCredentials(text) };
+    const line = { at: clock.now(), stage, stream, line: withoutCredentials(this.#mask(text)) };
     // Not awaited: nothing here can wait, and the store never rejects and bounds its backlog.
     void sink.append(buildId, [line]);
   };

@@ -35,6 +35,7 @@ type Given = {
   files?: Record<string, string>;
   capabilities?: Capabilities;
   hasDockerAuth?: boolean;
+  readonly isRebuild?: boolean;
 };
 
 function plan(given: Given): PlannedBuild | string {
@@ -51,6 +52,7 @@ function plan(given: Given): PlannedBuild | string {
     capabilities,
     pools: widePlacement(["CPU"]).pools,
     driver: "process",
+    isRebuild: given.isRebuild ?? false,
     files: {
       readText: (path) => files[path] ?? null,
       has: (path) => files[path] !== undefined,
@@ -166,6 +168,24 @@ test("an entrypoint of gunicorn gets gunicorn beside the app's packages, but not
 test("blank commands are none", () => {
   const { plan: made } = planned({ toml: '[cerebrium.deployment]\nshell_commands = ["", " ", "make"]\n' });
   assert.deepEqual(made.shellCommands, ["make"]);
+});
+
+test("a line for pip that names a variable which is no build secret is a warning", () => {
+  const files = { "main.py": "", "requirements.txt": "a==${A_VERSION}\n--index-url https://${B}@x.example/simple\n" };
+  const [warning, ...more] = planned({ files, body: { buildSecrets: ["B"] } }).warnings;
+  assert.match(
+    warning ?? "",
+    /name \$\{A_VERSION\}, which is no build secret: .*secrets = \["A_VERSION"\] below \[slipway\.build\]/,
+  );
+  assert.deepEqual(more, []);
+  assert.deepEqual(planned({ files, body: { buildSecrets: ["A_VERSION", "B"] } }).warnings, []);
+});
+
+test("building the same again with secrets starts clean, since their values may be new", () => {
+  const clean = (body: object, isRebuild: boolean): boolean =>
+    planned({ body: { ...body }, isRebuild }).plan.startsClean;
+  assert.deepEqual([clean({ buildSecrets: ["A"] }, true), clean({ buildSecrets: ["A"] }, false)], [true, false]);
+  assert.equal(clean({}, true), false);
 });
 
 test("there must be something to start", () => {

@@ -4,6 +4,7 @@ import { posix } from "node:path";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildRef } from "#apps/build-receiver.ts";
 import type { BuildPlan } from "#drivers/builder.ts";
+import { variablesIn } from "#drivers/build-secrets.ts";
 import { areVersionsExact } from "#drivers/exact-versions.ts";
 import type { AppFiles } from "./app-files.ts";
 import { checkCapabilities, type WantedOfDriver } from "./capability-check.ts";
@@ -23,6 +24,8 @@ export type PlanInput = BuildRef &
     /** False when the app did not ask for a Python version and gets the default. */
     readonly isPythonVersionGiven: boolean;
     readonly files: AppFiles;
+    /** A person asked to build the same again. */
+    readonly isRebuild: boolean;
   };
 
 /** Returns the plan, or a sentence that says why there is none. Throws `Fault("invalid")` for a file that cannot be read. */
@@ -50,7 +53,8 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   const plan: BuildPlan = {
     // The order counts in the fingerprint.
     ...{ buildId, appId, runtime, pythonVersion, isPythonVersionGiven, useUv },
-    startsClean: !settings.partialUpload,
+    // What was built with secrets may be outdated by their new values, which nothing compares.
+    startsClean: !settings.partialUpload || (input.isRebuild && settings.buildSecrets.length > 0),
     requirements: python.value.lines,
     project: python.value.project,
     ...packages,
@@ -58,9 +62,22 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     preBuildCommands: settings.preBuildCommands.filter((line) => line.trim() !== ""),
     shellCommands: settings.shellCommands.filter((line) => line.trim() !== ""),
     ...{ baseImage, dockerfilePath, entrypoint },
+    secretNames: settings.buildSecrets,
     environment: { APP_NAME: settings.name, PROJECT_ID: projectId, BUILD_ID: buildId },
   };
-  return { ok: true, value: { plan, notes: python.value.notes, warnings: [...unsupported, ...python.value.warnings] } };
+  const warnings = [...unsupported, ...python.value.warnings, ...unknownVariables(plan)];
+  return { ok: true, value: { plan, notes: python.value.notes, warnings } };
+}
+
+/** Variables in lines for pip that nobody may have set. */
+function unknownVariables({ requirements: lines, secretNames }: BuildPlan): string[] {
+  const named = new Set(lines.flatMap((line) => variablesIn(line)));
+  const unknown = [...named].filter((name) => !secretNames.includes(name));
+  if (unknown.length === 0) return [];
+  const list = unknown.map((name) => JSON.stringify(name)).join(", ");
+  return [
+    `The app's packages name ${unknown.map((name) => `\${${name}}`).join(", ")}, which is no build secret: set it as a secret, and add secrets = [${list}] below [slipway.build].`,
+  ];
 }
 
 /** Returns a sentence when there is nothing to start. */

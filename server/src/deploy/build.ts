@@ -16,6 +16,7 @@ import type { Secret } from "#lib/secret.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
 import { appFiles, readAppToml } from "./app-files.ts";
+import { readBuildSecrets, type SecretsOf } from "./build-secrets.ts";
 import { BuildStopped, endingOf, lastLines } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { fingerprintOf, planBuild, type Fingerprint } from "./build-plan.ts";
@@ -34,6 +35,8 @@ export type BuildParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly builder: Builder;
   /** Credentials for the registry of an app's base image. */
   readonly registryAuthOf: (appId: AppId) => Promise<Secret | null>;
+  /** The secrets of an app and its project. */
+  readonly secretsOf: SecretsOf;
   readonly driver: Pick<Driver, "name" | "capabilities" | "placement" | "collectStorage">;
   readonly trial: TrialStarter;
   /** Resolves when the proxy of this process knows the app's live release. */
@@ -140,7 +143,7 @@ class BuildWork {
   }
 
   async #makeArtifact(signal: AbortSignal): Promise<{ decided: ReleaseSettings; artifact: Artifact }> {
-    const { source, builder, registryAuthOf, providers, driver } = this.#parts;
+    const { source, builder, registryAuthOf, secretsOf, providers, driver } = this.#parts;
     const { buildId, projectId, appId, commit, uploadId, request, configToml, usualBranch, hasDockerAuth } =
       this.#record;
     const settled = this.#record.settings === null ? null : releaseSettings(this.#record.settings);
@@ -161,7 +164,7 @@ class BuildWork {
     const decided = { ...resolved, settings: { ...resolved.settings, gitBranch } };
     await this.#keep({ settings: decided.settings });
     const planned = planBuild({
-      ...{ buildId, projectId, appId, files },
+      ...{ buildId, projectId, appId, files, isRebuild: this.#record.cause === "rebuild" },
       ...{ settings: decided.settings, isPythonVersionGiven: decided.isPythonVersionGiven, hasDockerAuth },
       ...{ capabilities: driver.capabilities, pools: driver.placement.pools, driver: driver.name },
     });
@@ -172,12 +175,14 @@ class BuildWork {
     for (const note of notes) this.#output.say("plan", note);
     signal.throwIfAborted();
     const { gitPath } = decided.settings;
+    const secrets = await readBuildSecrets(plan.secretNames, () => secretsOf(appId));
+    this.#output.hide(secrets);
     const fingerprint = fingerprintOf({ content: fetched.content, gitPath, driver: driver.name, plan });
     const reused = await this.#reuse(fingerprint, { isClean, signal });
     if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((metering) =>
       builder.build(plan, {
-        ...{ sourceDir: fetched.appDir, log, signal, ...metering },
+        ...{ sourceDir: fetched.appDir, log, signal, secrets, ...metering },
         registryAuth: () => registryAuthOf(appId),
       }),
     );
@@ -287,9 +292,10 @@ class BuildWork {
       return null;
     }
     if (ending.isUnexpected) log.error({ err: error, buildId }, "a build failed unexpectedly");
-    for (const line of lastLines(ending.to, ending.reason)) this.#output.say("release", line);
+    const reason = this.#output.masked(ending.reason);
+    for (const line of lastLines(ending.to, reason)) this.#output.say("release", line);
     await this.#output.flush();
-    return (await this.#move(ending.to, ending.reason)) ? ending.to : null;
+    return (await this.#move(ending.to, reason)) ? ending.to : null;
   }
 
   async #move(to: BuildState, reason: string | null): Promise<boolean> {

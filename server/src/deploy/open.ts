@@ -6,6 +6,7 @@ import type { Driver } from "#drivers/driver.ts";
 import type { AppId } from "#lib/ids.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { Foundation } from "#store/foundation.ts";
+import type { SecretsOf } from "./build-secrets.ts";
 import { BuildQueue } from "./queue.ts";
 import { AnySource } from "./sources/any-source.ts";
 import { GitSource } from "./sources/git.ts";
@@ -32,6 +33,7 @@ type Parts = Foundation & {
   readonly builder: Builder;
   readonly buildLogs: BuildLogs;
   readonly credentials: Credentials;
+  readonly secretsOf: SecretsOf;
   readonly trial: TrialStarter;
   readonly refreshRoute: (appId: AppId) => Promise<void>;
 };
@@ -66,6 +68,7 @@ export async function openBuilds(settings: DeploySettings, parts: Parts): Promis
     ...{ db, notifications, instanceId, source, builder, driver, clock, log, trial, refreshRoute },
     logs: buildLogs,
     registryAuthOf: (appId) => credentials.forRegistry(appId),
+    secretsOf: parts.secretsOf,
     providers: settings.providers,
     buildTimeoutMs: settings.buildTimeoutSeconds * 1000,
     buildsAtOnce: settings.buildsAtOnce,

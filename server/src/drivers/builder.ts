@@ -1,6 +1,7 @@
 // The contract for turning an app folder into an artifact that a driver of the same kind can start.
 import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
+import type { BuildSecrets } from "./build-secrets.ts";
 import type { Artifact } from "./driver.ts";
 
 /** Packages that `pyproject.toml` in the app's folder names. uv installs them. */
@@ -40,6 +41,8 @@ export type BuildPlan = {
   readonly baseImage: string;
   readonly dockerfilePath: string | null;
   readonly entrypoint: readonly string[];
+  /** Names of the secrets that steps of the build get; the context has their values. */
+  readonly secretNames: readonly string[];
   /** Environment variables for the commands of the build; no secrets. */
   readonly environment: Readonly<Record<string, string>>;
 };
@@ -63,6 +66,8 @@ export interface Builder {
       readonly signal: AbortSignal;
       /** The app owner's credentials for the registry of its base image, in Docker's own format; null when not set. */
       readonly registryAuth: () => Promise<Secret | null>;
+      /** Those that the plan names, and no others. The builder hides them in what it logs and in its errors. */
+      readonly secrets: BuildSecrets;
       /** Called when the builder starts to create an environment; not called when it reuses one. */
       readonly onEnvironment?: () => void;
       /** Called before another try after a failure that is nobody's fault: what was before does not count as work for the app. */

@@ -19,6 +19,7 @@ export function buildPlan(given: Partial<BuildPlan> & Pick<BuildPlan, "appId" | 
     baseImage: "debian:bookworm-slim",
     dockerfilePath: null,
     entrypoint: [],
+    secretNames: [],
     environment: { APP_NAME: "app" },
     ...given,
   };

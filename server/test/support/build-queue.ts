@@ -58,6 +58,7 @@ export type QueueGiven = {
   readonly driver?: Pick<Driver, "name" | "capabilities">;
   readonly runtimeDir?: string;
   readonly refreshRoute?: (appId: AppId) => Promise<void>;
+  readonly secretsOf?: (appId: AppId) => Readonly<Record<string, Secret>>;
   /** The clock of the queue and its builds, not of the programs that they run. */
   readonly clock?: Clock;
 };
@@ -97,6 +98,7 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
       clock: systemClock,
     }),
     registryAuthOf: () => Promise.resolve(null),
+    secretsOf: (appId) => Promise.resolve(given.secretsOf?.(appId) ?? {}),
     driver: {
       ...{ name: "process", capabilities: processCapabilities, placement: widePlacement(), ...given.driver },
       collectStorage: () => Promise.resolve(),

@@ -34,6 +34,7 @@ export type ImageBuilds = {
 export type GivenBuild = {
   readonly plan?: Partial<BuildPlan>;
   readonly auth?: string;
+  readonly secrets?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly lines?: string[];
 };
@@ -76,7 +77,7 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
   let sources = 0;
   return {
     ...{ builder, buildsDir, instanceId, collectAll },
-    async build(files, { plan, auth, signal = new AbortController().signal, lines = [] } = {}) {
+    async build(files, { plan, auth, secrets: values = {}, signal = new AbortController().signal, lines = [] } = {}) {
       const sourceDir = join(folder, `source-${sources++}`);
       for (const [name, text] of Object.entries(files)) {
         mkdirSync(dirname(join(sourceDir, name)), { recursive: true });
@@ -84,8 +85,9 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
       }
       const log = (...parts: readonly [string, string, string]): void => void lines.push(parts.join(" "));
       const registryAuth = (): Promise<Secret | null> => Promise.resolve(auth === undefined ? null : new Secret(auth));
-      const given = buildPlan({ appId, pythonVersion: "3.11", ...plan });
-      const built = builder.build(given, { sourceDir, log, signal, registryAuth }).catch((error: unknown) => {
+      const secrets = new Map(Object.entries(values).map(([name, value]) => [name, new Secret(value)]));
+      const given = buildPlan({ appId, pythonVersion: "3.11", secretNames: [...secrets.keys()], ...plan });
+      const built = builder.build(given, { sourceDir, log, signal, registryAuth, secrets }).catch((error: unknown) => {
         // Only the log says what a step that failed by surprise has seen.
         if (error instanceof BuildFailed) error.stack += `\n${lines.join("\n")}`;
         throw error;

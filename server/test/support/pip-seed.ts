@@ -26,6 +26,7 @@ export async function makePipSeed(folder: string): Promise<string> {
   mkdirSync(sourceDir);
   const plan = buildPlan({ appId: appIdOf(newProjectId(), "app"), pythonVersion: pipVersion, shellCommands: ["true"] });
   const signal = new AbortController().signal;
-  await builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth: () => Promise.resolve(null) });
+  const registryAuth = (): Promise<null> => Promise.resolve(null);
+  await builder.build(plan, { sourceDir, log: () => undefined, signal, registryAuth, secrets: new Map() });
   return toolsBelow(buildsDir);
 }

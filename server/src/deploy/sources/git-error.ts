@@ -1,5 +1,6 @@
 // Turns an error of git into a sentence that the app's owner understands and can act on. Pure.
 import { buildAgain, changeAndBuild, changeField } from "@slipway/contract/advice.ts";
+import { failingLine } from "#lib/failing-line.ts";
 
 /** What the sentence may mention. None of it is secret. */
 export type GitFailure = {
@@ -84,14 +85,14 @@ const rules: readonly Rule[] = [
   { form: /repository .*not found|returned error: 404|does not appear to be a git repository/i, sentence: refused },
 ];
 
-/** The sentence for a failed fetch; it ends with git's last line when no rule matches. */
+/** The sentence for a failed fetch; it ends with git's own reason when no rule matches. */
 export function explainGitFailure(failure: GitFailure): string {
   // Addresses and names are in quotes; their content must not match.
   const words = failure.output.replaceAll(/'[^'\n]*'/g, "''");
   const rule = rules.find(({ form }) => form.test(words));
   if (rule !== undefined) return rule.sentence(failure);
-  const lastLine = failure.output.trim().split("\n").at(-1)?.slice(0, 300) ?? "";
-  return `git could not fetch ${failure.repository}${lastLine === "" ? "." : `: ${lastLine}`}`;
+  const line = failingLine(failure.output).slice(0, 300);
+  return `git could not fetch ${failure.repository}${line === "" ? "." : `: ${line}`}`;
 }
 
 /** Whether a fetch has failed because the branch does not exist. */

@@ -4,6 +4,7 @@ import { toApt } from "#drivers/error-advice.ts";
 import { explainInstallFailure } from "#drivers/process/build-install-error.ts";
 import { exitText } from "#drivers/process/build-tool.ts";
 import type { BuildFailure } from "./build-progress.ts";
+import { failingLine } from "#lib/failing-line.ts";
 import { engineIsDown } from "./engine-outage.ts";
 
 const shownMax = 200;
@@ -42,14 +43,15 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
     return "The disk of the Docker engine is full; the operator has to free up space.";
   }
   if (image !== null) return explainPull(baseImage ?? image, reason, hasAuth);
+  if (failure.engineReason !== null) return explainEngine(failure.engineReason, { step, title, output });
   const end = failure.exitCode === null ? `failed (${shown(reason)})` : endOf(failure.exitCode);
   if (step?.kind === "packages") return explainInstallFailure(output, end, toApt);
   if (step?.kind === "apt") return explainApt(output, end);
   if (step?.kind === "conda")
-    return `The packages below dependencies.conda could not be installed: conda ${end}.${lastLine(output)} Check their names and versions.`;
+    return `The packages below dependencies.conda could not be installed: conda ${end}.${said(output)} Check their names and versions.`;
   if (step?.command !== undefined) {
     const { list, number, line } = step.command;
-    return `Command ${number} of ${list} ${end}: ${shown(line)}.${lastLine(output)} See its output above; fix the command and ${buildAgain}.`;
+    return `Command ${number} of ${list} ${end}: ${shown(line)}.${said(output)} See its output above; fix the command and ${buildAgain}.`;
   }
   const [, parsing] = /dockerfile parse error:? (.*)/i.exec(reason) ?? [];
   if (parsing !== undefined) {
@@ -58,9 +60,19 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
     return `The Dockerfile cannot be read: ${shown(own)}. ${isLikely ? hereDocument : "Fix it"} and ${buildAgain}.`;
   }
   if (step === null && title?.startsWith("Step ") === true) {
-    return `${shown(title)}: this ${end}.${lastLine(output)} Fix the Dockerfile and ${buildAgain}.`;
+    return `${shown(title)}: this ${end}.${said(output)} Fix the Dockerfile and ${buildAgain}.`;
   }
-  return `The image could not be built: ${step === null ? "" : `${step.title}: `}${shown(reason === "" ? "the builder does not say why" : reason)}.${lastLine(output)} See the output above, and ${buildAgain}.`;
+  return `The image could not be built: ${step === null ? "" : `${step.title}: `}${shown(reason === "" ? "the builder does not say why" : reason)}.${said(output)} See the output above, and ${buildAgain}.`;
+}
+
+/** The engine could not run a step at all. `reason` is its own. */
+function explainEngine(reason: string, given: Pick<BuildFailure, "step" | "title" | "output">): string {
+  const [, program] = /exec: "([^"]{1,200})": (?:stat|executable)/.exec(`${reason}\n${given.output}`) ?? [];
+  if (program !== undefined) {
+    return `The base image has no ${program}, which the steps of a build need: choose another one (baseImage, or FROM in the Dockerfile), and ${buildAgain}.`;
+  }
+  const what = given.step?.title ?? given.title ?? "a step";
+  return `The Docker engine could not run a step of the build (${shown(what)}): ${shownEnd(reason)}.${said(given.output)} This is not the app's fault: the operator has to check the engine (slipway doctor builds an image and starts a container); then ${buildAgain}.`;
 }
 
 /** `reason`: what the engine says about the image. */
@@ -91,16 +103,16 @@ function explainApt(output: string, end: string): string {
   if (/Could not resolve|Failed to fetch|Unable to connect|Connection timed out/.test(output)) {
     return `The package lists of the base image cannot be downloaded. When its servers can be reached from the build machine, ${buildAgain}.`;
   }
-  return `The packages ${where} could not be installed: apt-get ${end} (see its output above). Check them, and ${buildAgain}.`;
+  return `The packages ${where} could not be installed: apt-get ${end}.${said(output)} See its output above, check them, and ${buildAgain}.`;
 }
 
 function endOf(exitCode: number): string {
   return exitText({ kind: "exited", exitCode }, 0);
 }
 
-function lastLine(output: string): string {
-  const last = output.trimEnd().split("\n").at(-1) ?? "";
-  return last === "" ? "" : ` Its last line: ${shown(last)}.`;
+function said(output: string): string {
+  const line = failingLine(output);
+  return line === "" ? "" : ` It says: ${shown(line)}.`;
 }
 
 /** The cause stands last. */

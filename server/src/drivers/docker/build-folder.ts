@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
+import type { BuildSecrets } from "#drivers/build-secrets.ts";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { needsCode } from "#drivers/process/build-packages.ts";
 import { runToEnd } from "#drivers/run-to-end.ts";
@@ -23,10 +24,13 @@ export type PreparedBuild = {
   readonly steps: ReadonlyMap<string, ImageStep>;
   /** The app's own Dockerfile. */
   readonly dockerfile: string | null;
+  /** For the build log. */
+  readonly notes: readonly string[];
 };
 
 type Given = {
   readonly plan: BuildPlan;
+  readonly secrets: BuildSecrets;
   readonly dir: string;
   readonly sourceDir: string;
   readonly runtimeDir: string;
@@ -46,7 +50,7 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   // BuildKit's reader of Dockerfiles gets the whole folder of the file.
   await mkdir(join(dir, "dockerfile"));
   const file = join(dir, "dockerfile", "Dockerfile");
-  const secrets = await writeSecrets(given);
+  const secrets = [...(await writeVariables(given)), ...(await writeSecrets(given))];
   if (plan.dockerfilePath !== null) {
     const { dockerfilePath } = plan;
     const dockerfile = checkDockerfile(await readInside(sourceDir, dockerfilePath), dockerfilePath);
@@ -61,7 +65,7 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
     const proxies = Object.keys(given.toolEnvironment).filter((name) => isProxy(name));
     variables.push(...proxies.map((name) => `--build-arg=${name}`));
     const parameters = [...secrets, ...variables, `--file=${file}`, sourceDir];
-    return { parameters, steps: new Map(), dockerfile };
+    return { parameters, steps: new Map(), dockerfile, notes: unknownSecrets(dockerfile, plan) };
   }
   const context = join(dir, "context");
   await fillContext(given, context);
@@ -69,7 +73,7 @@ export async function prepareBuild(given: Given): Promise<PreparedBuild> {
   await writeFile(file, text);
   // All files of the app belong to it; its own list is for its own Dockerfile.
   await writeFile(`${file}${ignoreFile}`, "# Nothing is left out.\n");
-  return { parameters: [...secrets, `--file=${file}`, context], steps, dockerfile: null };
+  return { parameters: [...secrets, `--file=${file}`, context], steps, dockerfile: null, notes: [] };
 }
 
 /** The packages of the settings, and the files that an app's own Dockerfile finds them in. */
@@ -128,8 +132,27 @@ async function readInside(sourceDir: string, path: string): Promise<string> {
   return decodeText(await readFile(file), path);
 }
 
-/** The options that hand them over. */
-async function writeSecrets({ plan, dir, toolEnvironment }: Given): Promise<string[]> {
+/** One file for each secret of the app, and the options that hand them over. */
+async function writeSecrets({ secrets, dir }: Given): Promise<string[]> {
+  const folder = join(dir, "secrets");
+  await mkdir(folder, { mode: 0o700 });
+  for (const [name, value] of secrets) await writeFile(join(folder, name), value.reveal(), { mode: 0o600 });
+  return [...secrets.keys()].map((name) => `--secret=id=${name},src=${join(folder, name)}`);
+}
+
+/** Mounts of secrets in an app's own Dockerfile that will be empty. */
+function unknownSecrets(dockerfile: string, { secretNames }: BuildPlan): string[] {
+  const mounts = dockerfile.matchAll(/--mount=([^\s]*type=secret[^\s]*)/g);
+  const ids = mounts.map(([, mount = ""]) => /(?:^|,)id=([A-Za-z_][A-Za-z0-9_]*)(?:,|$)/.exec(mount)?.[1]);
+  const unknown = [...new Set(ids)].filter((id) => id !== undefined && !secretNames.includes(id));
+  return unknown.map(
+    (id) =>
+      `Warning: the Dockerfile mounts the secret ${id}, which is no build secret of the app, so there is nothing to mount. Set it as a secret, and add "${id}" to secrets below [slipway.build].`,
+  );
+}
+
+/** The options that hand over the variables of the build. */
+async function writeVariables({ plan, dir, toolEnvironment }: Given): Promise<string[]> {
   const certificates = await certificatesOf(toolEnvironment);
   const path = `/run/secrets/${buildSecrets.certificates}`;
   const trusted = certificates === null ? [] : certificateVariables.map((name) => [name, path] as const);

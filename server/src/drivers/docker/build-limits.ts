@@ -2,10 +2,11 @@
 // soon as it runs, and the folder that it writes to is noted. Needs root, and an engine on this machine.
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import type { BuildPlan } from "#drivers/builder.ts";
 import { limitGroup, type Cgroup, type CgroupLimits } from "#drivers/process/cgroup.ts";
 import { groupOfProcess } from "#drivers/process/cgroup-detect.ts";
 import { readText } from "#drivers/process/read-text.ts";
-import type { ProjectId } from "#lib/ids.ts";
+import { projectIdOf } from "#lib/ids.ts";
 import type { KeyedNames } from "./keyed-names.ts";
 
 export type StepLimits = {
@@ -14,9 +15,12 @@ export type StepLimits = {
   readonly limits: CgroupLimits;
 };
 
-/** A host name in all steps of one project's builds. No step can have the mark of another project. */
-export function stepMark(names: KeyedNames, projectId: ProjectId): string {
-  return `${names("step", projectId)}.build.slipway.internal`;
+/**
+ * A host name in all steps of one project's builds, or of one app's where they get secrets: apps may have other values for the same
+ * names, and the builder compares only the names. No step can have the mark of another project or app.
+ */
+export function stepMark(names: KeyedNames, { appId, secretNames }: Pick<BuildPlan, "appId" | "secretNames">): string {
+  return `${names("step", secretNames.length > 0 ? appId : projectIdOf(appId))}.build.slipway.internal`;
 }
 
 /** The steps that run with one mark. */

@@ -11,10 +11,11 @@ const packages: ImageStep = { kind: "packages", stage: "dependencies", title: "P
 const command = { list: "shell_commands", number: 2, line: "make" };
 const after: ImageStep = { kind: "command", stage: "commands", title: "$ make", command };
 const apt: ImageStep = { kind: "apt", stage: "dependencies", title: "apt: x" };
-const steps = new Map([
+const steps = new Map<string, ImageStep>([
   ["packages", packages],
   ["after-2", after],
   ["apt", apt],
+  ["app", { kind: "code", stage: "code", title: "Compiled files" }],
 ]);
 
 function read(output: string, known: ReadonlyMap<string, ImageStep> = steps) {
@@ -96,7 +97,7 @@ make]: exit code: 2
 ------
 executor failed running [/bin/sh -c set -e
 make]: exit code: 2`,
-    /^Command 2 of shell_commands ended with exit code 2: make\. Its last line: broken\. See its output above; fix/,
+    /^Command 2 of shell_commands ended with exit code 2: make\. It says: broken\. See its output above; fix/,
   ],
   [
     "a command, as newer ones say it",
@@ -105,6 +106,34 @@ make]: exit code: 2`,
 #6 ERROR: process "/bin/sh -c make" did not complete successfully: exit code: 137
 ERROR: failed to solve: process "/bin/sh -c make" did not complete successfully: exit code: 137`,
     /^Command 2 of shell_commands ended with exit code 137 \(killed, possibly because it ran out of memory\): make\./,
+  ],
+  [
+    "an engine that cannot run a step, as BuildKit 0.8 says it",
+    `#9 [app 1/1] RUN ["/bin/sh","-c","# Build 01"]
+#9 ERROR: executor failed running [/bin/sh -c # Build 01
+set -e
+[ ! -f /x ] || . /x]: failed to create endpoint a on network bridge: could not find bridge docker0: no such network interface
+------
+ > [app 1/1] RUN x:
+------
+executor failed running [/bin/sh -c # Build 01
+set -e
+[ ! -f /x ] || . /x]: failed to create endpoint a on network bridge: could not find bridge docker0: no such network interface`,
+    /^The Docker engine could not run a step of the build \(Compiled files\): .*could not find bridge docker0: no such network interface\. This is not the app's fault: the operator has to check the engine \(slipway doctor/,
+  ],
+  [
+    "an engine that cannot run a step, as newer ones say it",
+    `#9 [2/2] RUN make
+#9 ERROR: process "/bin/sh -c # Build 01\\nset -e" did not complete successfully: could not find bridge docker0
+ERROR: failed to build: failed to solve: process "/bin/sh -c # Build 01\\nset -e" did not complete successfully: could not find bridge docker0`,
+    /^The Docker engine could not run a step of the build \(Step 2\/2: RUN make\): could not find bridge docker0\. This/,
+  ],
+  [
+    "a base image without a shell",
+    `#6 [after-2 1/1] RUN x
+#6 0.2 container_linux.go:380: starting container process caused: exec: "/bin/sh": stat /bin/sh: no such file or directory
+#6 ERROR: executor failed running [/bin/sh -c make]: runc did not terminate sucessfully`,
+    /^The base image has no \/bin\/sh, which the steps of a build need: choose another one/,
   ],
   [
     "a system package that pip lacks",

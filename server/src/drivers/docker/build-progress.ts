@@ -31,6 +31,8 @@ export type BuildFailure = {
   readonly output: string;
   /** What the builder says about it. */
   readonly reason: string;
+  /** Why the engine could not run the step, or could not end it as usual; null: the step ran, or was none. */
+  readonly engineReason: string | null;
   /** What a script of the builder has said for the app's owner. */
   readonly problem: string | null;
 };
@@ -74,6 +76,7 @@ export class BuildProgress {
   #failed: Vertex | null = null;
   #reason = "";
   #exitCode: string | null = null;
+  #engineReason: string | null = null;
   #problem: string | null = null;
 
   constructor(options: ProgressOptions) {
@@ -88,6 +91,7 @@ export class BuildProgress {
     if (id === undefined) {
       // After a failure the builder repeats the step's output between rulers, and then says why. Commands may have several lines.
       this.#exitCode = /: exit code: (\d+)$/.exec(text)?.[1] ?? this.#exitCode;
+      this.#engineReason = causeOf(text) ?? this.#engineReason;
       if (/^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(text))
         this.#reason = text;
       return;
@@ -110,6 +114,7 @@ export class BuildProgress {
     const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};
     return {
       ...{ step, title, image, output, reason: this.#reason, problem: this.#problem },
+      engineReason: this.#exitCode === null ? this.#engineReason : null,
       exitCode: this.#exitCode === null ? null : Number(this.#exitCode),
     };
   }
@@ -151,6 +156,7 @@ export class BuildProgress {
     if (reason === undefined || /cancell?ed/i.test(reason)) return;
     this.#failed ??= vertex;
     this.#reason = reason;
+    this.#engineReason = causeOf(reason);
   }
 
   #output(vertex: Vertex, text: string): void {
@@ -176,6 +182,16 @@ export class BuildProgress {
     this.#onRun?.();
     this.#onRun = null;
   }
+}
+
+/**
+ * What follows the text of a step's command: in a line of its own, as commands with several lines are repeated, or behind the quoted
+ * command. Null: the line ends no command, or its exit code follows.
+ */
+function causeOf(line: string): string | null {
+  const [, old, quoted] = /^(?:.*[^\]])?\]: (\S.*)$|^.*" did not complete successfully: (\S.*)$/s.exec(line) ?? [];
+  const cause = old ?? quoted ?? null;
+  return cause === null || /^exit code: \d+$/.test(cause) ? null : cause;
 }
 
 function isMetered(stage: BuildStage): boolean {

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
+import { maskOf } from "#drivers/build-secrets.ts";
 import { BuildFailed, type Builder, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
@@ -109,7 +110,7 @@ export class DockerBuilder implements Builder {
   ): Promise<Result> {
     const { names, limits, disk, clock, log } = this.#options;
     const projectId = projectIdOf(plan.appId);
-    const steps = limits === null ? null : new BuildSteps(limits, stepMark(names, projectId));
+    const steps = limits === null ? null : new BuildSteps(limits, stepMark(names, plan));
     const turn = (): Promise<void> => {
       steps?.look();
       // Before that, those that have written the most are ended.
@@ -175,8 +176,10 @@ export class DockerBuilder implements Builder {
     const client = await this.#client();
     const projectId = projectIdOf(plan.appId);
     const user = userOf(projectId);
-    const prepared = await prepareBuild({ plan, dir, sourceDir, runtimeDir, user, toolEnvironment, signal });
+    const { secrets } = context;
+    const prepared = await prepareBuild({ plan, secrets, dir, sourceDir, runtimeDir, user, toolEnvironment, signal });
     if (prepared.dockerfile !== null) log("plan", "platform", dockerfileNote(plan, prepared.dockerfile));
+    for (const note of prepared.notes) log("plan", "platform", note);
     const images = prepared.dockerfile === null ? [plan.baseImage] : imagesOf(prepared.dockerfile);
     const sources = prepared.dockerfile === null ? images : imagesIn(prepared.dockerfile, plan.environment);
     const mayLookUp = await checkRegistries(this.#options.engine, sources, this.#options.moreRegistries);
@@ -205,7 +208,7 @@ export class DockerBuilder implements Builder {
       ...(plan.startsClean ? ["--no-cache"] : []),
       // Both keep projects apart: cache mounts by their namespace, results of steps by the host name, which is part of what is run.
       `--build-arg=BUILDKIT_CACHE_MOUNT_NS=${names("cache", projectId)}`,
-      `--add-host=${stepMark(names, projectId)}:127.0.0.1`,
+      `--add-host=${stepMark(names, plan)}:127.0.0.1`,
       ...prepared.parameters,
     ];
     let image = tag;
@@ -231,6 +234,7 @@ export class DockerBuilder implements Builder {
   async #run(client: FoundClient, given: RunningBuild, parameters: readonly string[]): Promise<string> {
     const { plan, dir, context, progress, hasAuth, dockerfile, endsAtMs } = given;
     const { buildTimeoutMs, toolEnvironment, limits } = this.#options;
+    const mask = maskOf(context.secrets);
     const proxies = Object.entries(toolEnvironment).filter(([name]) => isProxy(name));
     const end = await runCommand({
       command: [client.program, ...client.build, ...parameters],
@@ -238,7 +242,7 @@ export class DockerBuilder implements Builder {
       environment: { ...Object.fromEntries(proxies), ...this.#environment(dir), DOCKER_BUILDKIT: "1" },
       signal: context.signal,
       timeoutMs: this.#leftMs(endsAtMs),
-      onLine: (_stream, text) => progress.line(text),
+      onLine: (_stream, text) => progress.line(mask(text)),
       keepsReturns: true,
     });
     context.signal.throwIfAborted();

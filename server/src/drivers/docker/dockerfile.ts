@@ -1,5 +1,6 @@
 // Writes the Dockerfile of an app from its build plan. Each step is a stage of its own, so that the output of a build names it,
 // and what changes often comes last, so that a change of the code alone leaves all else in the cache. Pure.
+import { namesForPackages } from "#drivers/build-secrets.ts";
 import type { BuildPlan, BuildStage } from "#drivers/builder.ts";
 import * as scripts from "./image-scripts.ts";
 
@@ -41,7 +42,7 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
   const copied = `COPY --chown=${options.user}:${options.user} ${contextPaths.code}/ ${scripts.imagePaths.code}/`;
   const code: Stage[] = [
     { name: "code", kind: "code", stage: "code", title: "The app's files", lines: [copied] },
-    ...commandStages("shell_commands", shellCommands, options),
+    ...commandStages("shell_commands", shellCommands, { ...options, secretNames: plan.secretNames }),
   ];
   const compiled = [`COPY ${contextPaths.runtime}/ ${scripts.imagePaths.runtime}/`, run(scripts.runtimeScript)];
   const served: Stage = { name: "runtime", kind: "runtime", stage: "code", title: "The runtime", lines: compiled };
@@ -73,7 +74,7 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
   const { preBuildCommands, aptPackages, condaPackages, requirements, project } = plan;
   const isOfConda = condaPackages.length > 0;
   const dependencies = { stage: "dependencies" } as const;
-  const before = commandStages("pre_build_commands", preBuildCommands, options);
+  const before = commandStages("pre_build_commands", preBuildCommands, { ...options, secretNames: plan.secretNames });
   const apt: Stage = {
     ...{ name: "apt", kind: "apt", ...dependencies, title: `apt: ${aptPackages.join(" ")}` },
     lines: [run(scripts.aptScript(plan), listsMounts)],
@@ -116,25 +117,31 @@ function packagesLine(plan: BuildPlan, { needsCode }: Options): string {
   const file = `/run/slipway/${contextPaths.requirements}`;
   const { project } = plan;
   const files = project === null ? [] : ["pyproject.toml", ...(project.isLocked ? ["uv.lock"] : [])];
+  const secrets = namesForPackages(plan.secretNames, plan.requirements);
   const mounts = [
     `type=cache,id=slipway-downloads,target=${scripts.downloadsPath},sharing=locked`,
     `type=bind,source=${contextPaths.requirements},target=${file}`,
     // Packages among the app's files are compiled in place.
+    ...secrets.map(secretMount),
     ...(needsCode ? [] : files).map(
       (name) => `type=bind,source=${contextPaths.code}/${name},target=${projectFolder}/${name}`,
     ),
     ...(needsCode ? [`type=bind,source=${contextPaths.code},target=${scripts.imagePaths.code},rw`] : []),
   ];
   const folder = needsCode ? scripts.imagePaths.code : projectFolder;
-  return run(scripts.packagesScript(plan, { file, folder }), mounts);
+  return run(scripts.packagesScript(plan, { file, folder, secrets }), mounts);
 }
 
-function commandStages(list: string, lines: readonly string[], { user }: Options): Stage[] {
+function commandStages(
+  list: string,
+  lines: readonly string[],
+  { user, secretNames }: Pick<Options, "user"> & Pick<BuildPlan, "secretNames">,
+): Stage[] {
   return lines.map((line, index) => ({
     name: `${list === "shell_commands" ? "after" : "before"}-${index + 1}`,
     ...{ kind: "command", stage: "commands", title: `$ ${line}` },
     command: { list, number: index + 1, line },
-    lines: [run(scripts.commandScript(line, user))],
+    lines: [run(scripts.commandScript(line, user, secretNames), secretNames.map(secretMount))],
   }));
 }
 
@@ -149,7 +156,11 @@ function chained(stages: readonly Stage[], first: string): string[] {
   return stages.flatMap(({ name, lines }, index) => ["", `FROM ${names[index]} AS ${name}`, ...lines]);
 }
 
-const secretMounts = Object.values(scripts.buildSecrets).map((id) => `type=secret,id=${id}`);
+const secretMounts = Object.values(scripts.buildSecrets).map(secretMount);
+
+function secretMount(id: string): string {
+  return `type=secret,id=${id}`;
+}
 
 /** In the form that is neither expanded nor continued on the next line, and has no sign of a here-document. */
 function run(script: string, mounts: readonly string[] = []): string {

@@ -38,6 +38,13 @@ export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_U
 apt_get() { apt-get -o Acquire::Retries=3 "$@"; }
 `;
 
+/** Lines that set secrets as variables, to the byte; each is mounted as a file of its name. */
+export function secretLines(names: readonly string[]): string {
+  const file = (name: string): string => `/run/secrets/${name}`;
+  const lines = names.map((name) => `${name}=$(cat ${file(name)}; echo .) && export ${name}="\${${name}%.}"\n`);
+  return lines.join("");
+}
+
 /** Gives what a step has made for the app to its user. A later step would store changed files a second time. */
 function givenTo(user: number): string {
   return `find ${imagePaths.code} ${imagePaths.home} ! -user ${user} -exec chown -h ${user}:${user} {} +\n`;
@@ -122,20 +129,26 @@ $conda create -y -q -p ${imagePaths.conda} -c conda-forge -- ${names.join(" ")}
 `;
 }
 
-/** The app's Python packages. `file`: the list of them, `folder`: where the files of its project are. */
+/**
+ * The app's Python packages. `file`: the list of them, `folder`: where the files of its project are. With secrets nothing is kept of
+ * what indexes answer: the request may be kept beside it.
+ */
 export function packagesScript(
   { useUv, project, requirements }: BuildPlan,
-  { file, folder }: { readonly file: string; readonly folder: string },
+  { file, folder, secrets }: { readonly file: string; readonly folder: string; readonly secrets: readonly string[] },
 ): string {
-  const pip = `PIP_CACHE_DIR=${downloadsPath}/pip ${python} -m pip install --no-input --progress-bar off`;
-  if (!useUv && project === null) return `${prelude}echo PIP_INSTALL_STARTED\n${pip} -r ${file}\n`;
+  const hasSecrets = secrets.length > 0;
+  const start = `${prelude}${secretLines(secrets)}${hasSecrets ? "export PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1\n" : ""}`;
+  const cache = (variable: string, name: string): string => (hasSecrets ? "" : `${variable}=${downloadsPath}/${name} `);
+  const pip = `${cache("PIP_CACHE_DIR", "pip")}${python} -m pip install --no-input --progress-bar off`;
+  if (!useUv && project === null) return `${start}echo PIP_INSTALL_STARTED\n${pip} -r ${file}\n`;
   const options = "--no-progress --compile-bytecode --link-mode copy";
-  const uvCache = `UV_CACHE_DIR=${downloadsPath}/uv UV_PROJECT_ENVIRONMENT=${imagePaths.environment}`;
+  const uvCache = `${cache("UV_CACHE_DIR", "uv")}UV_PROJECT_ENVIRONMENT=${imagePaths.environment}`;
   const words = project === null ? [] : projectCommand(project, { uv: "uv", python }).slice(1);
   const ofProject = `cd ${folder}\n${uvCache} "$uv" ${words.map((word) => shellQuoted(word)).join(" ")}\n`;
   const ofList = `${uvCache} "$uv" pip install ${options} --python ${python} -r ${file}\n`;
   const without = project === null ? withPip(`${pip} -r ${file}`) : problem(noUv);
-  return `${prelude}uv=$(command -v uv) || { uv=${downloadsPath}/tools/bin/uv; [ -x $uv ] || ${pip} -q --target ${downloadsPath}/tools --only-binary :all: uv || true; }
+  return `${start}uv=$(command -v uv) || { uv=${downloadsPath}/tools/bin/uv; [ -x $uv ] || ${pip} -q --target ${downloadsPath}/tools --only-binary :all: uv || true; }
 [ -x "$uv" ] || ${without}
 echo UV_PIP_INSTALL_STARTED
 ${project === null ? "" : ofProject}${requirements.length === 0 ? "" : ofList}`;
@@ -146,8 +159,8 @@ function withPip(command: string): string {
 }
 
 /** One command of the app, with a shell, in the app's folder. */
-export function commandScript(line: string, user: number): string {
-  return `${prelude}export PYTHONUNBUFFERED=1
+export function commandScript(line: string, user: number, secrets: readonly string[]): string {
+  return `${prelude}${secretLines(secrets)}export PYTHONUNBUFFERED=1
 /bin/sh -c ${shellQuoted(line)}
 ${givenTo(user)}`;
 }

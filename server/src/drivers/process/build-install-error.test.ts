@@ -48,7 +48,22 @@ const cases: [string, RegExp][] = [
   ["sh: 1: make: not found\n  ERROR: Failed building wheel for x", /make is missing: .*build-essential/],
   ["error: can't find Rust compiler\nFailed building wheel for x", /rustc is missing: .* package rustc/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
-  ["nothing known", /^The packages could not be installed: the installer ended with exit code 2/],
+  [
+    "nothing known",
+    /^The packages could not be installed: the installer ended with exit code 2\. It says: nothing known\. See/,
+  ],
+  [
+    "WARNING: 401 Error, Credentials not correct for https://i.example/simple/x/\nERROR: No matching distribution found for x",
+    /^The package index refuses the credentials, or there are none\. Set them as secrets/,
+  ],
+  [
+    "  ╰─▶ HTTP status client error (403 Forbidden) for url (https://i.example/simple/x/)",
+    /^The package index refuses/,
+  ],
+  [
+    "ERROR: No matching distribution found for idna==${IDNA_VERSION}",
+    /^The packages name \$\{IDNA_VERSION\}, and nothing has set it: set IDNA_VERSION as a secret/,
+  ],
 ];
 
 test("the cause is named, with what to do", () => {

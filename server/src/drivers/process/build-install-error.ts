@@ -1,9 +1,12 @@
 // Explains a failure of pip or uv in a sentence that says what to do next. Pure.
 import { buildAgain } from "@slipway/contract/advice.ts";
+import { failingLine } from "#lib/failing-line.ts";
 import { namesIn, systemPackage, type SystemAdvice } from "#drivers/error-advice.ts";
 
 type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray, advice: SystemAdvice) => string };
 
+/** As much of the reason as fits into a sentence. */
+const lineCharactersMax = 300;
 const where = "under dependencies.pip, or in requirements.txt or pyproject.toml";
 
 /** Debian packages of headers that Python packages are compiled with, by the header's path or its folder. */
@@ -21,6 +24,16 @@ function lacking(advice: SystemAdvice, what: string, name?: string): string {
 }
 
 const rules: readonly Rule[] = [
+  {
+    form: /40[13] (?:Client )?Error|Credentials not correct|HTTP error 40[13]|status client error \(40[13]/i,
+    sentence: () =>
+      `The package index refuses the credentials, or there are none. Set them as secrets, name these below [slipway.build] (secrets = ["PIP_TOKEN"]) and as \${PIP_TOKEN} in the index's address, and ${buildAgain}.`,
+  },
+  {
+    form: /(?:No matching distribution found for|Invalid requirement:?|not found).{0,200}\$\{([A-Z0-9_]+)\}/i,
+    sentence: ([, name]) =>
+      `The packages name \${${name}}, and nothing has set it: set ${name} as a secret, add it to secrets below [slipway.build], and ${buildAgain}.`,
+  },
   {
     form: /(?:Failed to establish a new connection|Temporary failure in name resolution|Connection refused|ConnectTimeout|ReadTimeout|Max retries exceeded|error sending request|dns error|tcp connect error)/i,
     sentence: () => `The package index cannot be reached from the build machine. When it can, ${buildAgain}.`,
@@ -95,5 +108,7 @@ export function explainInstallFailure(output: string, end: string, advice: Syste
     const match = form.exec(output);
     if (match !== null) return sentence(match, advice);
   }
-  return `The packages could not be installed: the installer ${end} (see its output above). Check the packages ${where}.`;
+  const line = failingLine(output).slice(0, lineCharactersMax);
+  const said = line === "" ? "" : ` It says: ${line}.`.replace(/\.\.$/, ".");
+  return `The packages could not be installed: the installer ${end}.${said} See its output above, and check the packages ${where}.`;
 }

@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { revealed, secretsOfPackages, type BuildSecrets } from "#drivers/build-secrets.ts";
 import { BuildFailed, type BuildPlan } from "#drivers/builder.ts";
 import { areVersionsExact } from "#drivers/exact-versions.ts";
 import { noUv, projectCommand } from "#drivers/project-command.ts";
@@ -27,6 +28,7 @@ export type EnvironmentRequest = {
   readonly plan: BuildPlan;
   readonly python: Python;
   readonly tools: BuildTools;
+  readonly secrets: BuildSecrets;
   /** pip's working directory: the app's files, for requirements that refer to them. */
   readonly appDir: string;
   /** Path of the environment when the app gets its own. */
@@ -143,7 +145,8 @@ export class BuildPackages {
     }: { readonly request: EnvironmentRequest; readonly venvDir: string; readonly uv: string | null },
     command: [string, ...string[]],
   ): Promise<void> {
-    const { tools, appDir, python } = request;
+    const { plan, tools, appDir, python, secrets } = request;
+    const own = secretsOfPackages(secrets, plan.requirements);
     const downloads = join(this.#dir, "downloads", tools.projectId);
     await giveFolder(tools, downloads, "itself");
     await giveFolder(tools, venvDir);
@@ -154,12 +157,12 @@ export class BuildPackages {
       cwd: appDir,
       stage: "dependencies",
       environment: {
+        ...revealed(own),
         PATH: `${join(venvDir, "bin")}:${tools.environment["PATH"] ?? ""}`,
         VIRTUAL_ENV: venvDir,
         UV_PROJECT_ENVIRONMENT: venvDir,
         ...machineCertificates(tools.environment),
-        PIP_CACHE_DIR: join(downloads, "pip"),
-        UV_CACHE_DIR: join(downloads, "uv"),
+        ...cacheVariables(downloads, own.size > 0),
         PIP_DISABLE_PIP_VERSION_CHECK: "1",
         PIP_ROOT_USER_ACTION: "ignore",
         PYTHONUNBUFFERED: "1",
@@ -246,13 +249,25 @@ function installCommand(python: string, uv: string | null, file: string): [strin
   return [uv, "pip", "install", ...options, "--python", python, "-r", file];
 }
 
-/** Includes the project: apps never run what another project's builds installed. */
-function environmentKey({ plan, python, tools }: EnvironmentRequest): string {
-  const { requirements, project, useUv } = plan;
+/** An index that asks for credentials may answer with what its caches must not keep, or the request itself is kept beside the answer. */
+function cacheVariables(downloads: string, hasSecrets: boolean): Record<string, string> {
+  if (hasSecrets) return { PIP_NO_CACHE_DIR: "1", UV_NO_CACHE: "1" };
+  return { PIP_CACHE_DIR: join(downloads, "pip"), UV_CACHE_DIR: join(downloads, "uv") };
+}
+
+/**
+ * Includes the project: apps never run what another project's builds installed. With secrets also the app, which may have other
+ * values for the same names; the values themselves are in no key.
+ */
+function environmentKey({ plan, python, tools, secrets }: EnvironmentRequest): string {
+  const { requirements, project, useUv, appId } = plan;
   const installer = useUv ? "uv" : "pip";
   const parts = [requirements.length === 0 ? "none" : installer, ...requirements];
   const ofProject = project === null ? [] : [JSON.stringify(project)];
-  return `${tools.projectId}-${shortHash(python.path, `${python.version}.${python.patch}`, ...parts, ...ofProject)}`;
+  const names = [...secretsOfPackages(secrets, requirements).keys()];
+  const ofApp = names.length === 0 ? [] : [appId, names.join(" ")];
+  const version = `${python.version}.${python.patch}`;
+  return `${tools.projectId}-${shortHash(python.path, version, ...parts, ...ofProject, ...ofApp)}`;
 }
 
 function shortHash(...parts: readonly string[]): string {

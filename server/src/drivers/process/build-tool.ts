@@ -7,6 +7,7 @@ import { chown, mkdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { runCommand, type CommandEnd } from "#lib/command.ts";
 import type { ProjectId } from "#lib/ids.ts";
+import type { Mask } from "#drivers/build-secrets.ts";
 import type { BuildLog, BuildStage } from "#drivers/builder.ts";
 import { entering, type Cgroup } from "./cgroup.ts";
 import { writeEtc } from "./etc-folder.ts";
@@ -22,6 +23,8 @@ export type BuildTools = {
   /** PATH, proxies, certificates, package indexes; no secrets of the platform. */
   readonly environment: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
+  /** Hides the build's secrets in all output. */
+  readonly mask: Mask;
   readonly sandbox: Sandbox;
   /** Contains all processes of the build. */
   readonly cgroup: Cgroup;
@@ -69,7 +72,8 @@ export async function runTool(tools: BuildTools, run: ToolRun): Promise<ToolResu
     onLine: (stream, line) => {
       // Where the platform keeps its data is for nobody else to know.
       const isShown = run.isQuiet !== true;
-      const text = isShown ? tools.hidden.reduce((shown, folder) => shown.replaceAll(folder, "…"), line) : line;
+      const masked = tools.mask(line);
+      const text = isShown ? tools.hidden.reduce((shown, folder) => shown.replaceAll(folder, "…"), masked) : masked;
       output = `${output}${text}\n`.slice(-outputCharactersMax);
       if (isShown) tools.log(run.stage, stream, text);
     },

@@ -4,11 +4,13 @@ import { buildAgain } from "@slipway/contract/advice.ts";
 import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { maskOf, revealed } from "#drivers/build-secrets.ts";
 import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { addSelfLink } from "#drivers/self-link.ts";
 import type { Clock } from "#lib/clock.ts";
 import { must } from "#lib/assert.ts";
+import { failingLine } from "#lib/failing-line.ts";
 import type { BuildId, ProjectId } from "#lib/ids.ts";
 import { processArtifact, type ProcessArtifact } from "./artifact.ts";
 import { BuildPackages, pythonFolders, type EnvironmentRequest } from "./build-packages.ts";
@@ -126,7 +128,8 @@ export class ProcessBuilder implements Builder {
     await copyFiles(context.sourceDir, appDir, tools);
     const ownDir = join(buildDir, "venv");
     const onBegin = (): void => context.onEnvironment?.();
-    const given = { plan, python, tools, appDir, ownDir, onBegin };
+    const { secrets } = context;
+    const given = { plan, python, tools, secrets, appDir, ownDir, onBegin };
     const venvDir = await this.#packages.environment(given, () => runCommands("pre_build_commands", given));
     this.#handedOut.set(plan.buildId, venvDir);
     await runCommands("shell_commands", given);
@@ -168,14 +171,14 @@ export class ProcessBuilder implements Builder {
     };
   }
 
-  async #openTools(plan: BuildPlan, { log, signal }: Context, buildDir: string): Promise<BuildTools> {
+  async #openTools(plan: BuildPlan, { log, signal, secrets }: Context, buildDir: string): Promise<BuildTools> {
     const { toolEnvironment, commandTimeoutMs, sandbox, hidden, cgroups = noCgroups } = this.#options;
     const homeDir = homeOf(buildDir);
     const stagingDir = join(buildDir, "staging");
     const home = { HOME: homeDir, TMPDIR: join(homeDir, "tmp"), PYTHONNOUSERSITE: "1", LC_ALL: "C.UTF-8" };
     const projectId = projectOf(plan);
     const tools: BuildTools = {
-      ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId },
+      ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId, mask: maskOf(secrets) },
       etcDir: join(buildDir, "etc"),
       cgroup: makeGroup(cgroups.places, groupName(plan), buildLimits),
       environment: { ...toolEnvironment, ...home },
@@ -242,7 +245,7 @@ type CommandContext = Omit<EnvironmentRequest, "onBegin">;
 
 /** Runs each line with a shell in the app's folder, with the environment's `bin` first in the PATH. */
 async function runCommands(list: "pre_build_commands" | "shell_commands", given: CommandContext): Promise<void> {
-  const { plan, python, tools, appDir, ownDir } = given;
+  const { plan, python, tools, secrets, appDir, ownDir } = given;
   const lines = list === "pre_build_commands" ? plan.preBuildCommands : plan.shellCommands;
   if (lines.length === 0) return;
   for (const [index, line] of lines.entries()) {
@@ -253,6 +256,7 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
       stage: "commands",
       environment: {
         ...plan.environment,
+        ...revealed(secrets),
         PATH: `${join(ownDir, "bin")}:${tools.environment["PATH"] ?? ""}`,
         VIRTUAL_ENV: ownDir,
         PYTHONUNBUFFERED: "1",
@@ -260,11 +264,19 @@ async function runCommands(list: "pre_build_commands" | "shell_commands", given:
       confinedTo: { readOnly: pythonFolders(python), writable: [appDir, ownDir], codeDir: appDir },
     });
     if (result.isOk) continue;
-    const shown = line.length > 200 ? `${line.slice(0, 200)}…` : line;
+    const ended = exitText(result.end, tools.timeoutMs);
+    const reason = failingLine(result.output);
+    const said = reason === "" ? "" : ` It says: ${shown(reason)}.`;
     throw new BuildFailed(
-      `Command ${index + 1} of ${list} ${exitText(result.end, tools.timeoutMs)}: ${shown}. See its output above; fix the command and ${buildAgain}.`,
+      `Command ${index + 1} of ${list} ${ended}: ${shown(line)}.${said} See its output above; fix the command and ${buildAgain}.`,
     );
   }
+}
+
+const shownMax = 200;
+
+function shown(text: string): string {
+  return text.length > shownMax ? `${text.slice(0, shownMax)}…` : text;
 }
 
 /** Copies the app's files, keeping links. */

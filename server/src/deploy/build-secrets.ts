@@ -1,0 +1,25 @@
+// The secrets that a build gets: those that its settings name, with their values of the moment.
+import { buildAgain } from "@slipway/contract/advice.ts";
+import type { BuildSecrets } from "#drivers/build-secrets.ts";
+import { BuildFailed } from "#drivers/builder.ts";
+import { must } from "#lib/assert.ts";
+import type { AppId } from "#lib/ids.ts";
+import type { Secret } from "#lib/secret.ts";
+
+/** All secrets of an app, its own over those of its project. */
+export type SecretsOf = (appId: AppId) => Promise<Readonly<Record<string, Secret>>>;
+
+/** Rejects with `BuildFailed` that names those that are not set. */
+export async function readBuildSecrets(
+  names: readonly string[],
+  read: () => ReturnType<SecretsOf>,
+): Promise<BuildSecrets> {
+  if (names.length === 0) return new Map();
+  const all = await read();
+  const missing = names.filter((name) => !Object.hasOwn(all, name));
+  if (missing.length === 0) return new Map(names.map((name) => [name, must(all[name], "it was looked for")]));
+  const which = missing.length === 1 ? "a secret" : "secrets";
+  throw new BuildFailed(
+    `Builds of this app need ${which} that neither the app nor its project has: ${missing.join(", ")} (buildSecrets, or secrets below [slipway.build]). Set what is missing (slipway secrets set ${missing[0]}, or the page Secrets), and ${buildAgain}.`,
+  );
+}
