@@ -246,7 +246,7 @@ async function worse(app: App, mails: MailReceiver): Promise<void> {
     rollOut.reason,
     /^Its roll-out was rolled back at 20 % of the calls, because it is worse than the release before: \d+ of its \d+ calls failed, but only 0 of \d+ of the release before\.$/,
   );
-  const { body: page } = await app.api("GET", "/logs?pageSize=1000&search=taken%20back");
+  const { body: page } = await app.api("GET", "/logs?pageSize=1000&search=rolled%20back");
   assert.match(JSON.stringify(page), new RegExp(`Release v${broken}: Its roll-out was rolled back`));
   const { text } = await mails.next(owner);
   assert.match(text, new RegExp(`Subject: Slipway: release v${broken} of steered was rolled back`));
