@@ -1,6 +1,8 @@
 // `slipway call`: calls an app as its users do, with a token that may, and prints the result.
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
+import { pipeline, type Readable, type Transform } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { ApiRefused } from "./api-client.ts";
 import { bodyOf, bodyOptions } from "./call-body.ts";
 import { quoted } from "./call-example.ts";
@@ -123,10 +125,24 @@ function sent(
   });
 }
 
+/** The command asks for no compression, but some apps compress all the same. */
+const decoders: Readonly<Record<string, () => Transform>> = {
+  gzip: createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+
+function readable(response: IncomingMessage): Readable {
+  const decoder = decoders[response.headers["content-encoding"]?.toLowerCase() ?? ""]?.();
+  // Whoever reads the decoder learns of errors.
+  return decoder === undefined ? response : pipeline(response, decoder, () => undefined);
+}
+
 /** The parts of the answer; a connection that breaks is a refusal. */
 async function* received(response: IncomingMessage): AsyncGenerator<Uint8Array, void, undefined> {
   try {
-    for await (const part of response) yield part as Uint8Array;
+    for await (const part of readable(response)) yield part as Uint8Array;
   } catch (error) {
     const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
     throw new Refused(`The answer broke off (${reason}).`, { cause: error });

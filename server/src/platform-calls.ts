@@ -45,12 +45,13 @@ export async function openCalls(
   const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
-  const records = openCallRecords(settings, parts, (replicaId, runId) => scheduler.brokeOff(replicaId, runId));
+  const records = openCallRecords(settings, parts, (call) => scheduler.brokeOff(call));
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
     ...{ routes, tokens, view, log, clock, lifecycle, refusalOf },
     nudge: (appId) => scheduler.nudge(appId),
     onFinished: records.onFinished,
+    brokeOff: (call, waitMs) => scheduler.brokeOff(call, waitMs),
     asyncAccept: {
       accept: (call) => {
         const refusal = storeRefusal();

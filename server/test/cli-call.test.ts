@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { writeSignIn } from "@slipway/cli/src/sign-ins.ts";
 import { commandLine, startCommand } from "./support/command-line.ts";
 import { temporaryFolder } from "./support/folder.ts";
@@ -50,6 +51,28 @@ test("a call has the fields, the method, the path and the token that were given"
     ["POST", "/v4/p-00000001/hello/run?x=1", `Bearer ${token}`, json, "*/*", '{"n":3,"text":"a b"}'],
     ["GET", "/v4/p-00000001/web", "Bearer x.y.z", undefined, "text/event-stream", ""],
   ]);
+});
+
+test("what an app compresses without being asked is printed as if it had not", async (t) => {
+  const text = Buffer.from(JSON.stringify("wörter ".repeat(100)));
+  const coded = new Map([
+    ["gzip", gzipSync(text)],
+    ["deflate", deflateSync(text)],
+    ["br", brotliCompressSync(text)],
+    ["zstd", zstdCompressSync(text)],
+  ]);
+  const baseUrl = await serve(t, (request, response) => {
+    const coding = request.url?.split("/").at(-1) ?? "";
+    const body = coded.get(coding) ?? text.subarray(0, 10);
+    const headers = { "content-type": "application/json", "content-encoding": coding === "broken" ? "gzip" : coding };
+    response.writeHead(200, headers).end(body);
+  });
+  const slipway = commandLine(t, { baseUrl, token, projectId });
+  for (const coding of coded.keys()) {
+    assert.equal((await slipway(["call", `web/${coding}`])).stdout, `${"wörter ".repeat(100)}\n`, coding);
+  }
+  const { code, stderr } = await slipway(["call", "web/broken"]);
+  assert.deepEqual([code, stderr], [1, "The answer broke off (Z_DATA_ERROR).\n"]);
 });
 
 test("text and events are printed as they come; bytes go to programs unchanged and not to a terminal", async (t) => {

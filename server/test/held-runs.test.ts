@@ -191,10 +191,8 @@ void test("Answers come as the app gave them: statuses, streams, no body, and th
   const large = await fetched("large", {}, 100_000_000);
   assert(large.kind === "answered" && large.body === null && large.bodyBytes > 40_000_000);
   const broken = await fetched("breaks", {});
-  assert.deepEqual(broken, {
-    kind: "lost",
-    reason: "the replica answered 502: the function failed after its stream had begun",
-  });
+  assert(broken.kind === "answered" && broken.status === 500);
+  assert.match(JSON.parse(String(broken.body)).message, /^[A-Z]\w+: /);
 });
 
 void test("What is acknowledged is forgotten, many runs at a time", async (t) => {

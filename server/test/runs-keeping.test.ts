@@ -35,6 +35,9 @@ test("records of calls are written by themselves, whatever their texts hold, and
     ...{
       lineMs: 0.25,
       totalMs: 5.5,
+      begunAt: Date.UTC(2026, 0, 1) + index,
+      reason: null,
+      isReasonOfApp: false,
       requestBytes: 1,
       answerBytes: 2,
       webhookEndpoint: index === 2 ? "https://a.b" : null,

@@ -5,7 +5,16 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import type { Pool } from "#drivers/pools/pool.ts";
 import { systemClock } from "#lib/clock.ts";
-import { appIdOf, newBuildId, newReleaseId, type AppId, type ProjectId, type ReplicaId, type RunId } from "#lib/ids.ts";
+import {
+  appIdOf,
+  newBuildId,
+  newReleaseId,
+  newRunId,
+  type AppId,
+  type ProjectId,
+  type ReplicaId,
+  type RunId,
+} from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import type { Allowance, AppStop, ReplicaLimits } from "#scheduler/allowance.ts";
 import type { RouteSource, SchedulerRoute } from "#scheduler/app-state.ts";
@@ -127,6 +136,7 @@ export class Stage {
         Promise.resolve(driver.answers(address) ? { ok: true } : { ok: false, reason: "It does not answer." }),
     });
     proxy.connect(view, (appId) => scheduler.nudge(appId));
+    proxy.onBroken = (replicaId) => void scheduler.brokeOff({ replicaId, runId: newRunId(), sinceMs: 0 });
     driver.busy = (replicaId) => proxy.running(replicaId);
     driver.onExit = (replica) => proxy.lose(replica.spec.replicaId);
     t.after(() => this.closeProcess(scheduler));

@@ -236,6 +236,21 @@ test("an app whose compute is not to be had is told so and starts nothing", asyn
   await stage.reach("the second choice serves", () => proxy.outcomes.served === 1);
 });
 
+test("replicas that crash under their calls one after the other refuse no call that waits", async (t) => {
+  const stage = await openStage(t);
+  const { proxy, scheduler } = await stage.openProcess(t);
+  stage.promote(await stage.addRelease());
+  for (let crashes = 1; crashes <= 4; crashes++) {
+    proxy.call(stage.appId, 600_000);
+    proxy.call(stage.appId, 10);
+    await stage.reach("one works, one waits", () => proxy.demandOf(stage.appId).running === 1);
+    stage.driver.crash([...stage.driver.started].at(-1) ?? assert.fail());
+    await stage.reach("the other is served by the next replica", () => proxy.outcomes.served === crashes);
+    assert.deepEqual(proxy.outcomes, { served: crashes, refused: 0, crashed: crashes });
+  }
+  assert.equal(scheduler.counters.startFailures, 0);
+});
+
 test("a replica that crashed under a call is replaced while others wait", async (t) => {
   const stage = await openStage(t);
   const { proxy, scheduler } = await stage.openProcess(t);

@@ -119,7 +119,7 @@ export async function webhookStage(t: TestContext): Promise<Stage> {
       const body = changes.body ?? Buffer.from('{"result":"fine"}');
       return {
         ...{ projectId, appId: appIdOf(projectId, "hello"), runId: newRunId(), url, secret: null },
-        ...{ statusCode: 200, contentType: "application/json", body, bodyBytes: body.length },
+        ...{ statusCode: 200, contentType: "application/json", contentFields: null, body, bodyBytes: body.length },
         ...changes,
       };
     },

@@ -12,7 +12,6 @@ from contextvars import copy_context
 from time import perf_counter
 
 from . import app_log
-from .event_stream import error_event
 from .failures import describe, failure_body, print_failure, print_line, refusal_body
 from .json_value import json_bytes, json_text
 from .runs import current_run
@@ -66,8 +65,8 @@ class Call:
     def give_up(self) -> None:
         """The replica ends before the call does: the caller is told, and the call left behind."""
         if self.exchange.streaming:
-            self.exchange.stream(self._error_event("Stopped", "the replica stopped before the stream ended"))
-            self.exchange.cut_stream()
+            text = "the replica stopped before the stream ended"
+            self.exchange.cut_stream(503, failure_body(self.run_id, "Stopped", text))
         else:
             self.exchange.refuse(failure_body(self.run_id, "Stopped", "the replica stopped before the call ended"))
         self._cancel_task()
@@ -234,15 +233,10 @@ class Call:
         kind, message = describe(error)
         return 500, failure_body(self.run_id, kind, message)
 
-    def _error_event(self, kind: str, message: str) -> bytes:
-        return error_event(self.run_id, kind, message)
-
     def _finish(self, status: int, body: bytes) -> None:
         """Answers and ends the call; a stream that has begun is broken off with an error event instead."""
         if self.exchange.streaming:
-            error = json.loads(body)["error"]
-            self.exchange.stream(self._error_event(error["type"], error["message"]))
-            self.exchange.cut_stream()
+            self.exchange.cut_stream(status, body)
         else:
             self.exchange.answer(status, body)
         self.service.ended(self)

@@ -56,7 +56,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def error_event(run_id: str, kind: str, message: str) -> bytes:
+def error_event(failure: dict) -> bytes:
     """The event that says that the stream is broken off: {"run_id", "error": {"type", "message"}}."""
-    value = {"run_id": run_id, "error": {"type": kind, "message": message}}
+    value = {"run_id": failure["run_id"], "error": failure["error"]}
     return b"event: error\ndata: %b\n\n" % json.dumps(value, separators=(",", ":")).encode("ascii")

@@ -5,7 +5,10 @@ Made by `connection`, used on the event loop only. After the client has gone, ev
 
 from __future__ import annotations
 
-from .http_answer import EVENT_STREAM, JSON, answer_head
+import json
+
+from .event_stream import error_event
+from .http_answer import EVENT_STREAM, JSON, answer_head, error_extension
 
 
 class Exchange:
@@ -49,8 +52,8 @@ class Exchange:
         if not self.streaming:
             self.streaming = True
             head = self._stream_head()
-        if data and self.http11:
-            data = b"%x\r\n%b\r\n" % (len(data), data)
+        if data:
+            data = self._chunk(data)
         if head or data:
             self.connection.write(head + data)
 
@@ -64,10 +67,17 @@ class Exchange:
         self.connection.write(head + tail)
         self._end(close)
 
-    def cut_stream(self) -> None:
-        """Ends an event stream so that the client sees that it is not complete: no last chunk, connection closed."""
-        if not self.gone:
-            self._end(True)
+    def cut_stream(self, _status: int, body: bytes) -> None:
+        """Ends an event stream so that the client sees that it is not complete: no last chunk, connection closed.
+
+        `body` is what a call gets that fails before its stream begins; here its error is the last event. The chunk
+        says it too, for whoever passes the bytes on without reading them.
+        """
+        if self.gone:
+            return
+        failure = json.loads(body)
+        self.connection.write(self._chunk(error_event(failure), error_extension(failure["message"])))
+        self._end(True)
 
     def has_room(self) -> bool:
         """False while the client does not take what was written."""
@@ -80,6 +90,9 @@ class Exchange:
         self.gone = True
         if self.on_gone is not None:
             self.on_gone()
+
+    def _chunk(self, data: bytes, extension: bytes = b"") -> bytes:
+        return b"%x%b\r\n%b\r\n" % (len(data), extension, data) if self.http11 else data
 
     def _closes(self) -> bool:
         return not self.keep_alive or self.connection.service.draining

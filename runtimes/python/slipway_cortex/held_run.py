@@ -6,7 +6,7 @@ answer on to the client that made the call for as long as that is there, and col
 
 from __future__ import annotations
 
-from .http_answer import EVENT_STREAM, JSON, message_body
+from .http_answer import EVENT_STREAM, JSON
 
 HELD = b"slipway-held: 1\r\n"  # Marks the answer to an attach as the run's own.
 
@@ -36,7 +36,6 @@ class HeldRun:
         "_content_type",
         "_body",
         "_body_bytes",
-        "_broken",
     )
 
     def __init__(self, table, held_id: str, client) -> None:
@@ -58,7 +57,6 @@ class HeldRun:
         self._content_type = JSON
         self._body: bytearray | bytes | None = b""  # None: longer than what is kept.
         self._body_bytes = 0
-        self._broken = False
         client.on_gone = self._client_gone
         client.on_room = self._client_room
 
@@ -116,16 +114,20 @@ class HeldRun:
             client.end_stream()
         self._tell_readers()
 
-    def cut_stream(self) -> None:
-        """The end of an event stream that is not complete."""
+    def cut_stream(self, status: int, body: bytes) -> None:
+        """The end of an event stream that is not complete: the run's answer is `body`, as if it had failed at once."""
         if self.gone:
             return
-        self._broken = True
-        self._body = None
+        self._status = status
+        self._content_type = JSON
         self._table.give_room(self)
+        self._body_bytes = len(body)
+        self._body = body if self._table.take_room(self, len(body)) else None
         client = self._end()
         if client is not None:
-            client.cut_stream()
+            # Which got another answer, and comes to ask for this one.
+            self.delivered = False
+            client.cut_stream(status, body)
         self._tell_readers()
 
     def has_room(self) -> bool:
@@ -188,9 +190,7 @@ class HeldRun:
             self._tell(exchange)
 
     def _tell(self, exchange) -> None:
-        if self._broken:
-            exchange.answer(502, message_body("the function failed after its stream had begun"))
-        elif self._body is None:
+        if self._body is None:
             exchange.answer(self._status, b"", self._content_type, HELD + b"slipway-body-bytes: %d\r\n" % self._body_bytes)
         else:
             exchange.answer(self._status, self._body, self._content_type, HELD)

@@ -9,6 +9,10 @@ JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
 STOPPING = "the replica is stopping and takes no new calls"
+# Of the error that a broken stream's last chunk names, encoded: the proxy takes extensions of up to 1,024 bytes.
+ERROR_BYTES_MAX = 900
+_TOKEN = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~")
+
 # Of a 503 to a call that never began, so that another replica may get it.
 REFUSED = b"retry-after: 1\r\nslipway-refused: 1\r\n"
 
@@ -84,6 +88,17 @@ def http_date() -> bytes:
         )
         _date = (now, text.encode("ascii"))
     return _date[1]
+
+
+def error_extension(message: str) -> bytes:
+    """The extension `;slipway-error=…` of a chunk (RFC 9112, 7.1.1): the text, percent-encoded, cut to a bounded length."""
+    encoded = ""
+    for character in message[:ERROR_BYTES_MAX]:
+        for byte in character.encode("utf-8", "replace"):
+            encoded += chr(byte) if chr(byte) in _TOKEN else "%%%02X" % byte
+        if len(encoded) > ERROR_BYTES_MAX:
+            break
+    return b";slipway-error=" + encoded.encode("ascii")
 
 
 def message_body(message: str, run_id: str | None = None) -> bytes:

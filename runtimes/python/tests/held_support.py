@@ -55,6 +55,21 @@ def fails_in_between():
     yield "one"
     raise ValueError("in between")
 
+async def fails_in_between_later():
+    yield "one"
+    raise ValueError("in between")
+
+def unserialisable():
+    yield "one"
+    yield [object()]
+
+async def unserialisable_later():
+    yield "one"
+    yield [object()]
+
+async def returns_failing_generator():
+    return fails_in_between()
+
 async def blocks(name):
     log("blocked")
     wait_for(name)

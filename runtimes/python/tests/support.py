@@ -184,6 +184,8 @@ class Answer:
 class Client:
     """One connection."""
 
+    extension = b""  # Of the latest chunk.
+
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), DEADLINE_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -243,7 +245,8 @@ class Client:
         line = self.take(b"\r\n")
         if line is None:
             return None
-        size = int(line, 16)
+        size, _mark, self.extension = line.partition(b";")
+        size = int(size, 16)
         data = self.exactly(size)
         self.exactly(2)
         return data if len(data) == size else None
@@ -258,7 +261,9 @@ class Client:
             while True:
                 data = self.chunk()
                 if not data:
-                    return Answer(status, fields, body, data is not None)
+                    answer = Answer(status, fields, body, data is not None)
+                    answer.extension = self.extension
+                    return answer
                 body += data
         if "content-length" in fields:
             body = self.exactly(int(fields["content-length"]))

@@ -86,7 +86,7 @@ class FramingTest(unittest.TestCase):
 
     def test_errors_are_one_event(self):
         self.assertEqual(
-            read(error_event("r", "E", "a\nb")), [("error", '{"run_id":"r","error":{"type":"E","message":"a\\nb"}}')]
+            read(error_event({"run_id": "r", "message": "E: a\nb", "error": {"type": "E", "message": "a\nb"}})), [("error", '{"run_id":"r","error":{"type":"E","message":"a\\nb"}}')]
         )
 
 

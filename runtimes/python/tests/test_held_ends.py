@@ -38,7 +38,8 @@ class CancelTest(unittest.TestCase):
             self.assertEqual(plain.answer().message, "Interrupted: the run was stopped")
             answer = streamed.answer()
             self.assertEqual((answer.complete, b"event: error" in answer.body), (False, True))
-            self.assertEqual(replica.attach("b").status, 502)
+            answer = replica.attach("b")
+            self.assertEqual((answer.status, answer.message), (500, "Interrupted: the run was stopped"))
 
     def test_stops_streams_also_when_their_client_does_not_read(self):
         with HeldReplica(SOURCE) as replica:

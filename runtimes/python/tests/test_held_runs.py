@@ -121,12 +121,27 @@ class HoldTest(unittest.TestCase):
                 self.assertEqual((answer.status, answer.body), (200, whole))
                 self.assertEqual(answer.fields["content-type"], "text/event-stream; charset=utf-8")
 
-    def test_a_stream_that_broke_off_is_no_answer(self):
-        with HeldReplica(SOURCE) as replica, replica.client() as client:
-            client.send(held("fails_in_between", "a"))
-            self.assertFalse(client.answer().complete)
-            answer = replica.attach("a")
-            self.assertEqual((answer.status, "slipway-held" in answer.fields), (502, False))
+    def test_a_stream_that_broke_off_is_the_answer_of_its_exception(self):
+        raised = "ValueError: in between"
+        lacks_form = "Unserialisable: chunk[0] is a object"
+        messages = {
+            "fails_in_between": raised,
+            "fails_in_between_later": raised,
+            "returns_failing_generator": raised,
+            "unserialisable": lacks_form,
+            "unserialisable_later": lacks_form,
+        }
+        with HeldReplica(SOURCE) as replica:
+            for function, message in messages.items():
+                with replica.client() as client:
+                    client.send(held(function, function))
+                    self.assertFalse(client.answer().complete, function)
+                answer = replica.attach(function)
+                kind, _colon, _rest = message.partition(":")
+                self.assertEqual((answer.status, answer.json()["error"]["type"]), (500, kind), function)
+                self.assertTrue(answer.message.startswith(message), answer.message)
+                self.assertEqual(answer.fields["slipway-held"], "1", function)
+                self.assertEqual(answer.fields["content-type"], "application/json", function)
 
     def test_a_client_that_does_not_read_and_goes_does_not_stop_a_stream(self):
         with HeldReplica(SOURCE) as replica:

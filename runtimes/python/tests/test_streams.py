@@ -3,6 +3,7 @@
 import json
 import socket
 import unittest
+from urllib.parse import unquote_to_bytes
 
 from support import Replica, request, until
 
@@ -91,6 +92,10 @@ def fails_in_between():
 async def fails_in_between_later():
     yield "one"
     raise ValueError("in between")
+
+def fails_with(message):
+    yield "one"
+    raise ValueError(message)
 
 def unserialisable():
     yield "one"
@@ -222,9 +227,17 @@ class StreamTest(unittest.TestCase):
             self.assertTrue(rest.startswith(b"event: error\ndata: ") and rest.endswith(b"\n\n"), rest)
             error = json.loads(rest[len(b"event: error\ndata: ") :].decode())
             self.assertEqual((error["run_id"], error["error"]["type"]), ("r-" + function, kind))
+            self.assertTrue(answer.extension.startswith(b"slipway-error=" + kind.encode()), answer.extension)
         log = until(lambda: self.replica.stderr() if "in between" in self.replica.stderr() else None)
         self.assertIn("\x1er-fails_in_between\x1f", log)
         self.assertNotIn("slipway_cortex/", log)
+
+    def test_names_the_error_in_the_last_chunk_for_whoever_passes_it_on(self):
+        answer = self.replica.call("fails_with", {"message": "für 5 %;\r\n\ud800"})
+        self.assertEqual(answer.extension, b"slipway-error=ValueError%3A%20f%C3%BCr%205%20%25%3B%0D%0A%3F")
+        answer = self.replica.call("fails_with", {"message": "ü" * 10000})
+        self.assertTrue(900 <= len(answer.extension) <= 950, len(answer.extension))
+        self.assertTrue(unquote_to_bytes(answer.extension.decode()).decode().endswith("ü"))
 
     def test_does_not_pull_while_the_client_does_not_read(self):
         for function in ("endless", "endless_later"):

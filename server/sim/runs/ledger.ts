@@ -219,6 +219,8 @@ export class Ledger {
     const isAnswer = state === "success" || reason?.startsWith("The app answered") === true;
     if (isAnswer) return this.#checkAnswer(change, process, await this.#options.resultOf(runId));
     if (reason?.startsWith("interrupted: ") === true) return this.#checkInterrupted(change, process, run);
+    const wasSent = this.#options.replicas.callsOf(runId).length > 0;
+    this.expect(wasSent || state === "timeout", runId, `ended as ${state}, and no replica had begun it: ${reason}`);
     const isTold = this.#told.has(`${process} ${runId} ${reason}`);
     this.expect(isTold, runId, `ended as ${state} for a reason that ${process} was never told: ${reason}`);
   }

@@ -2,7 +2,7 @@
 // nothing of it goes on after that, and what was under way outside of it comes to whatever end it comes to.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { ReplicaId } from "#lib/ids.ts";
+import { newRunId, type ReplicaId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
 import { everythingAllowed, type Allowance } from "#scheduler/allowance.ts";
 import type { RouteSource } from "#scheduler/app-state.ts";
@@ -73,6 +73,7 @@ export class SimPlatform {
       probe,
     });
     this.proxy.connect(this.view, (appId) => this.scheduler.nudge(appId));
+    this.proxy.onBroken = (replicaId) => void this.scheduler.brokeOff({ replicaId, runId: newRunId(), sinceMs: 0 });
   }
 
   #occupancy({ mutation, onRetire }: PlatformParts): Occupancy {

@@ -5,7 +5,8 @@ import type * as answers from "@slipway/contract/answers.ts";
 import type { RunState } from "@slipway/contract/words.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { DeadChoice, DeadCount } from "#runs/dead-runs.ts";
-import type { RunAndCallPage } from "#runs/run-list.ts";
+import type { RunId } from "#lib/ids.ts";
+import type { RunAndCallPage, RunResult } from "#runs/run-list.ts";
 import type { RunRow } from "#runs/run-list-store.ts";
 import { appOf, pageWanted, projectOf, refOf, runOf, showPage, type ApiCall, type Handlers } from "./call.ts";
 import { OwnerGate } from "./owner-gate.ts";
@@ -51,7 +52,7 @@ function readers(parts: HandlerParts) {
         const result = await runs.list.result(appId, runId);
         const { reply } = call;
         void reply.headers({ ...untrusted, "slipway-status-code": String(result.statusCode), "slipway-run-id": runId });
-        void reply.header("content-disposition", `attachment; filename="${runId}"`);
+        void reply.headers(contentFieldsOf(result, runId));
         // Not `type()`, which would add a charset that the app did not set.
         void reply.header("content-type", contentTypeOf(result.contentType)).code(200).send(result.body);
         await left(reply.raw, result.body.length, parts.clock);
@@ -109,6 +110,21 @@ const untrusted = {
   "content-security-policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
 };
+
+/** What else the app says about the body. It stays a file to be saved, whatever the app says. */
+function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<string, string> {
+  const named = (name: keyof NonNullable<RunResult["contentFields"]>): string | undefined => {
+    const value = contentFields?.[name];
+    return value !== undefined && /^[\x20-\x7e]{1,1024}$/.test(value) ? value : undefined;
+  };
+  const [encoding, language] = [named("content-encoding"), named("content-language")];
+  const file = /;.*$/.exec(named("content-disposition") ?? "")?.[0] ?? `; filename="${runId}"`;
+  return {
+    ...(encoding === undefined ? {} : { "content-encoding": encoding }),
+    ...(language === undefined ? {} : { "content-language": language }),
+    "content-disposition": `attachment${file}`,
+  };
+}
 
 /** The app's content type, if it is allowed in a header. */
 function contentTypeOf(named: string | null): string {

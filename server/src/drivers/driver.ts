@@ -84,9 +84,17 @@ export type ReplicaEvent =
       readonly exitCode: number | null;
       readonly signal: string | null;
       readonly reason: string;
+      /** Undefined: the reason quotes nothing. */
+      readonly quote?: ErrorQuote | undefined;
       /** Neither the app nor the platform ended it, but the engine or somebody with access to it. */
       readonly isExternal?: boolean | undefined;
     };
+
+/** The line of its error output that a reason quotes, which may be older than what ended the replica. */
+export type ErrorQuote = Pick<ReplicaLine, "at" | "runId"> & {
+  /** The reason without the line. */
+  readonly reasonWithout: string;
+};
 
 /** One line of an app's output, without its newline. */
 export type ReplicaLine = {

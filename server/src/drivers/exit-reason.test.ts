@@ -15,12 +15,28 @@ const plain: ExitFacts = {
   commandProblem: null,
 };
 
+const written = (text: string) => ({ text, at: 7, runId: null });
+
+test("a line that is quoted has its time with it, and the sentence that it leaves", () => {
+  const quotes = (facts: Partial<ExitFacts>) => exitSummary({ ...plain, ...facts }).quote;
+  const reasonWithout = "The app ended with exit code 1.";
+  const lastErrorLine = written("ValueError: old");
+  assert.deepEqual(quotes({ exitCode: 1, lastErrorLine }), { at: 7, runId: null, reasonWithout });
+  assert.equal(quotes({ exitCode: 1, lastErrorLine: written("some last words") }), undefined);
+  assert.equal(quotes({ exitCode: 1, lastErrorLine, startError: "ImportError: no x" }), undefined);
+  assert.equal(quotes({ exitCode: 137, lastErrorLine, memoryRanOut: "own" }), undefined);
+});
+
 test("the sentence says what ended the app, and who", () => {
   const cases: [Partial<ExitFacts>, string, string | null][] = [
     [{}, "The app exited on its own (exit code 0); its start command must keep running to answer calls.", null],
     [{ exitCode: 1, startError: "ImportError: no x" }, "The app ended with exit code 1: ImportError: no x.", null],
-    [{ exitCode: 1, lastErrorLine: "some last words" }, "The app ended with exit code 1.", null],
-    [{ exitCode: 1, lastErrorLine: "ValueError: bad" }, "The app ended with exit code 1: ValueError: bad.", null],
+    [{ exitCode: 1, lastErrorLine: written("some last words") }, "The app ended with exit code 1.", null],
+    [
+      { exitCode: 1, lastErrorLine: written("ValueError: bad") },
+      "The app ended with exit code 1: ValueError: bad.",
+      null,
+    ],
     [
       { exitCode: 137, memoryRanOut: "machine" },
       "The app was killed by the kernel because the machine ran out of memory.",
@@ -68,7 +84,7 @@ test("what a program lacks is named, with where to add it", () => {
   ];
   for (const [line, expected] of cases) {
     assert.match(exitSummary({ ...plain, exitCode: 1, startError: line }).reason, expected);
-    assert.match(exitSummary({ ...plain, exitCode: 1, lastErrorLine: line }).reason, expected);
+    assert.match(exitSummary({ ...plain, exitCode: 1, lastErrorLine: written(line) }).reason, expected);
   }
   assert.match(exitSummary({ ...plain, exitCode: 1, startError: "KeyError: 'key'" }).reason, /: KeyError: 'key'\.$/);
 });

@@ -1,6 +1,6 @@
 // Explains in a sentence for the app's owner how a replica exited. Pure.
 import { constants } from "node:os";
-import type { ReplicaEvent } from "./driver.ts";
+import type { ReplicaEvent, ReplicaLine } from "./driver.ts";
 import { errorAdvice, type SystemAdvice } from "./error-advice.ts";
 
 export type ExitFacts = {
@@ -9,7 +9,7 @@ export type ExitFacts = {
   /** The runtime's error message when it failed to become ready. */
   readonly startError: string | null;
   /** The last line of standard error. */
-  readonly lastErrorLine: string | null;
+  readonly lastErrorLine: ErrorLine | null;
   /** Why the platform killed it when no caller asked for that; null otherwise. */
   readonly endReason: string | null;
   /** What the platform asked of it. */
@@ -26,10 +26,22 @@ export type ExitFacts = {
   readonly systemAdvice?: SystemAdvice;
 };
 
+/** A line of standard error. */
+export type ErrorLine = Pick<ReplicaLine, "at" | "runId" | "text">;
+
 export type ExitSummary = Omit<Extract<ReplicaEvent, { kind: "exited" }>, "kind" | "replicaId" | "at">;
 
-/** Exit code, signal and sentence. */
+/** Exit code, signal and sentence, which may quote the last line of standard error. */
 export function exitSummary(facts: ExitFacts): ExitSummary {
+  const { lastErrorLine } = facts;
+  const summary = summaryOf(facts);
+  if (lastErrorLine === null) return summary;
+  const { reason } = summaryOf({ ...facts, lastErrorLine: null });
+  const { at, runId } = lastErrorLine;
+  return reason === summary.reason ? summary : { ...summary, quote: { at, runId, reasonWithout: reason } };
+}
+
+function summaryOf(facts: ExitFacts): ExitSummary {
   const signal = facts.exitCode !== null && facts.exitCode > 128 ? signalName(facts.exitCode - 128) : null;
   if (facts.endReason !== null) return { exitCode: null, signal: "SIGKILL", reason: facts.endReason };
   if (facts.asked === "killed")
@@ -78,7 +90,7 @@ function codeReason(facts: ExitFacts, exitCode: number): string {
 
 /** The error that ended it, if the app printed one, and what to do about it: `: ImportError: No module named x. Add …` */
 function detail(facts: ExitFacts): string {
-  const line = facts.startError ?? errorLine(facts.lastErrorLine ?? "");
+  const line = facts.startError ?? errorLine(facts.lastErrorLine?.text ?? "");
   const text = (line ?? "").trim().replace(/\.$/, "");
   const advice = errorAdvice(text, facts.systemAdvice);
   return text === "" ? "." : `: ${text}.${advice === "" ? "" : ` ${advice}`}`;

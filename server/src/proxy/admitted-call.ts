@@ -43,6 +43,12 @@ export abstract class AdmittedCall extends Timed implements InLine {
   readonly live: Live;
   /** How long it waited in the line. */
   lineMs = 0;
+  /** When it got the slot that it has, or had last; in `Clock.monotonicMs`. */
+  begunAtMs = 0;
+  /** Why the platform, and not the app, ended it; null: it did not. */
+  fault: Fault | null = null;
+  /** What the app's function raised after its answer had begun; null: that is not known. */
+  error: string | null = null;
 
   constructor(arrivedAtMs: number, live: Live) {
     super();

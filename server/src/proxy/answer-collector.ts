@@ -5,11 +5,19 @@ import type { Piece } from "./answer-parser.ts";
 import { fieldList } from "./fields.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 
+/** Fields that say more about a body than its type. */
+export type ContentField = "content-encoding" | "content-language" | "content-disposition";
+
+/** Their values, one character per byte. */
+export type ContentFields = Readonly<Partial<Record<ContentField, string>>>;
+
 /** An answer as received from the app. */
 export type CollectedAnswer = {
   readonly status: number;
   /** As the app sent it; null: the app sent none. */
   readonly contentType: string | null;
+  /** Absent: the app sent none. */
+  readonly contentFields?: ContentFields | null;
   /** Null: longer than the limit. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;
@@ -51,15 +59,32 @@ export class AnswerCollector {
   answer(): CollectedAnswer {
     const head = this.#head;
     const body = this.#body === null ? null : this.#body.bytes();
-    const contentType = head === null ? null : contentTypeOf(head);
-    return { status: head?.status ?? 0, contentType, body, bodyBytes: this.#bodyBytes };
+    const fields = head === null ? noFields : contentFieldsOf(head);
+    return { status: head?.status ?? 0, ...fields, body, bodyBytes: this.#bodyBytes };
   }
 }
 
-function contentTypeOf(head: AnswerHead): string | null {
+type Content = Required<Pick<CollectedAnswer, "contentType" | "contentFields">>;
+
+const noFields: Content = { contentType: null, contentFields: null };
+/** Longer values are left out: nobody needs them. */
+const valueCharactersMax = 1_024;
+
+function contentFieldsOf(head: AnswerHead): Content {
   const list = fieldList(head.lines);
+  let contentType: string | null = null;
+  const contentFields: Partial<Record<ContentField, string>> = {};
   for (let index = 0; index + 1 < list.length; index += 2) {
-    if (list[index]?.toLowerCase() === "content-type") return list[index + 1] ?? null;
+    const [name = "", value = ""] = [list[index]?.toLowerCase(), list[index + 1]];
+    if (name === "content-type") contentType ??= value;
+    if (!isContentField(name)) continue;
+    const before = contentFields[name];
+    const all = before === undefined ? value : `${before}, ${value}`;
+    if (all.length <= valueCharactersMax) contentFields[name] = all;
   }
-  return null;
+  return { contentType, contentFields: Object.keys(contentFields).length === 0 ? null : contentFields };
+}
+
+function isContentField(name: string): name is ContentField {
+  return name === "content-encoding" || name === "content-language" || name === "content-disposition";
 }

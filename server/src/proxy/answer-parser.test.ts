@@ -88,6 +88,28 @@ test("a chunked answer is read with its trailers, without extensions", () => {
   assert.deepEqual(heard.head?.fields, []);
 });
 
+test("the error that the runtime names in a chunk is read, however it arrives, and nothing else", () => {
+  const errorOf = (extension: string): (string | null)[] => {
+    const text = `${chunkedHead}5\r\nhello\r\n3;${extension}\r\nend\r\n`;
+    return [[Buffer.from(text)], [...Buffer.from(text)].map((byte) => Buffer.from([byte]))].map((pieces) => {
+      const parser = new AnswerParser();
+      const ignored = () => undefined;
+      const sink = { onInformation: ignored, onHead: ignored, onPiece: ignored, onEnd: ignored };
+      parser.expect({ isHead: false, isUpgrade: false }, sink);
+      for (const piece of pieces) parser.push(piece, piece.length);
+      assert.equal(parser.problem, undefined);
+      return parser.error;
+    });
+  };
+  const both = (error: string | null) => [error, error];
+  assert.deepEqual(errorOf("slipway-error=ValueError%3A%20f%C3%BCr%205%20%25"), both("ValueError: für 5 %"));
+  assert.deepEqual(errorOf("slipway-error=E%3A%0D%0Aa%00b%1B"), both("E:  a b"));
+  assert.deepEqual(errorOf(`slipway-error=${"x".repeat(900)}`), both(`${"x".repeat(300)}…`));
+  for (const extension of ["a=b", "slipway-error=", "slipway-error=%FF", "slipway-error=%", "slipway-error"]) {
+    assert.deepEqual(errorOf(extension), both(null), extension);
+  }
+});
+
 test("an answer without a length ends with its connection, which is not used again", () => {
   for (const version of ["1.0", "1.1"]) {
     const heard = hearText(`HTTP/${version} 200 OK\r\n\r\nall of it`);
@@ -194,7 +216,7 @@ const hostileChunks: Record<string, string> = {
   "a size line with LF alone": "5\nhello\r\n0\r\n\r\n",
   "data that is longer than its size": "3\r\nhello\r\n0\r\n\r\n",
   "data that is shorter than its size": "7\r\nhello\r\n0\r\n\r\n0\r\n",
-  "an extension without end": `5;${"a".repeat(300)}\r\nhello\r\n0\r\n\r\n`,
+  "an extension without end": `5;${"a".repeat(1_025)}\r\nhello\r\n0\r\n\r\n`,
   "an extension with LF alone": "5;a\nhello\r\n0\r\n\r\n",
   "trailers that are no fields": "0\r\nno colon\r\n\r\n",
   "trailers without end": `0\r\n${"X-A: bbbbbbbbbbbbbbbb\r\n".repeat(1000)}`,

@@ -60,6 +60,11 @@ export class AnswerParser {
     return this.#state !== "idle" && this.#state !== "ended" && this.#state !== "bad";
   }
 
+  /** Why an answer breaks off, as the app's runtime says it; null: it says nothing. */
+  get error(): string | null {
+    return this.#chunked?.error ?? null;
+  }
+
   /** Parses `length` bytes; the buffer may be overwritten as soon as this returns. */
   push(bytes: Buffer, length: number): void {
     let at = 0;

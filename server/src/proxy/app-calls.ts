@@ -266,6 +266,7 @@ export class AppCalls {
     // Only random-choice-2 goes beyond the concurrency: no call waits then, but there is need.
     if (slot.running === slot.concurrency + 1) this.#parts.nudge(this.meter.appId);
     call.slot = slot;
+    call.begunAtMs = nowMs;
     this.#parts.deadlines.set(call, nowMs + call.live.settings.responseGracePeriodSeconds * 1000);
     call.begin(slot, nowMs);
   }

@@ -34,6 +34,19 @@ export function replicaFailed(runId: RunId, reason: string): Fault {
   return new Fault("replica_failed", message);
 }
 
+/** The replica ended while it worked on the call; `reason` is a sentence for callers. */
+export function replicaEnded(runId: RunId, reason: string): Fault {
+  return new Fault(
+    "replica_failed",
+    `The app's replica ended during the call. ${reason} Its log for the run ${runId} may say more.`,
+  );
+}
+
+/** The app's function failed when a part of its answer was sent already; `error` is what it raised. */
+export function functionFailed(error: string): Fault {
+  return new Fault("replica_failed", `The app's function failed after its answer had begun: ${error}`);
+}
+
 /** Of a run, which another replica gets. */
 export function refusedByReplica(): Fault {
   return new Fault(

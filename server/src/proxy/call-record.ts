@@ -9,6 +9,7 @@ export function recordOf(call: AdmittedCall, outcome: CallOutcome, clock: Clock)
   const { runId, projectId, appId, method, path, isWebSocket, clientAddress, webhookEndpoint } = about;
   const totalMs = clock.monotonicMs() - call.arrivedAtMs;
   const query = path.indexOf("?");
+  const receivedAt = clock.now() - totalMs;
   return {
     runId,
     projectId,
@@ -22,7 +23,10 @@ export function recordOf(call: AdmittedCall, outcome: CallOutcome, clock: Clock)
     webhookEndpoint,
     outcome,
     status,
-    receivedAt: clock.now() - totalMs,
+    reason: call.fault?.message ?? null,
+    isReasonOfApp: call.error !== null,
+    receivedAt,
+    begunAt: receivedAt + Math.max(0, call.begunAtMs - call.arrivedAtMs),
     lineMs,
     totalMs,
     requestBytes,

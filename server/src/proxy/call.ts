@@ -8,7 +8,7 @@ import { AdmittedCall, type CallAbout, type Live } from "./admitted-call.ts";
 import type { AnswerHead } from "./answer-head.ts";
 import type { Piece } from "./answer-parser.ts";
 import type { AppCalls } from "./app-calls.ts";
-import { callTimeout, internal, lineTimeout, notStarted, replicaFailed, tooLarge } from "./call-faults.ts";
+import * as faults from "./call-faults.ts";
 import type { Client, ClientUser } from "./client.ts";
 import { cookiesOfApp } from "./cookies.ts";
 import type { Deadlines } from "./deadlines.ts";
@@ -35,6 +35,11 @@ export type CallParts = {
   readonly monotonicMs: () => number;
   readonly bodyBytesMax: number;
   readonly log: Log;
+  /**
+   * Why the replica on which the call has just broken off has ended, in a sentence for callers; null when it does not within a
+   * moment. Never rejects. Null: the client finds out itself.
+   */
+  readonly whyEnded: ((call: Call) => Promise<string | null>) | null;
   /** Called when a call that entered its app ends. */
   readonly onEnd: ((call: Call, outcome: CallOutcome) => void) | null;
 };
@@ -57,6 +62,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   #isHeadFlushed = false;
   #isAnswerEnded = false;
   #isOver = false;
+  /** It holds no slot any more, and its caller waits for the reason. */
+  #hasLeft = false;
   /** The decision whether it may start is pending. */
   #isStarting = false;
   #tries = 0;
@@ -90,6 +97,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
 
   override refuse(fault: Fault): void {
     if (this.#isOver) return;
+    this.fault = fault;
     this.status = statusOf(fault);
     this.about.client.refuse(fault, this.about.runId, this.#parts.monotonicMs());
     this.#over("refused", this.#parts.monotonicMs());
@@ -98,9 +106,9 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   override onDeadline(nowMs: number): void {
     if (this.isInLine) {
       this.#app.leave(this, nowMs);
-      this.refuse(lineTimeout());
+      this.refuse(faults.lineTimeout());
     } else {
-      this.fail(this.#isStarting ? notStarted() : callTimeout(this.live));
+      this.fail(this.#isStarting ? faults.notStarted() : faults.callTimeout(this.live));
     }
   }
 
@@ -113,15 +121,13 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   }
 
   onBodyTooLarge(): void {
-    this.fail(tooLarge(this.bodyBytesMax));
+    this.fail(faults.tooLarge(this.bodyBytesMax));
   }
 
   onClientGone(): void {
     if (this.#isOver) return;
     const nowMs = this.#parts.monotonicMs();
-    this.#connection?.destroy();
-    this.#connection = null;
-    this.#app.leave(this, nowMs);
+    this.#leave(nowMs);
     this.#over("client_gone", nowMs);
   }
 
@@ -175,13 +181,27 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   onBroken(error: unknown): void {
     this.#connection = null;
     this.#parts.log.error({ err: error, runId: this.about.runId }, "handing on an answer failed");
-    this.fail(internal(this.about.runId, error));
+    this.fail(faults.internal(this.about.runId, error));
   }
 
   onLost(loss: Loss): void {
     this.#connection = null;
     if (this.#head === null && this.#again(loss)) return;
-    this.fail(replicaFailed(this.about.runId, loss.reason));
+    this.error = loss.error;
+    const { runId } = this.about;
+    const fault = loss.error === null ? faults.replicaFailed(runId, loss.reason) : faults.functionFailed(loss.error);
+    const { whyEnded } = this.#parts;
+    if (whyEnded === null || this.#head !== null || loss.kind !== "closed") this.fail(fault);
+    else void this.#failWithReason(fault, whyEnded);
+  }
+
+  /** The slot is free at once; the caller waits a moment for the reason. */
+  async #failWithReason(fault: Fault, whyEnded: NonNullable<CallParts["whyEnded"]>): Promise<void> {
+    this.#body?.stop();
+    this.#leave(this.#parts.monotonicMs());
+    this.#hasLeft = true;
+    const reason = await whyEnded(this);
+    this.refuse(reason === null ? fault : faults.replicaEnded(this.about.runId, reason));
   }
 
   /** Runs after `begin`: a call must not leave before that has returned. */
@@ -196,7 +216,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
     } catch (error) {
       const { runId } = this.about;
       this.#parts.log.error({ err: error, runId }, "the call of a run could not begin");
-      this.fail(internal(runId, error));
+      this.fail(faults.internal(runId, error));
     }
   }
 
@@ -243,16 +263,21 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   fail(fault: Fault): void {
     if (this.#isOver) return;
     const nowMs = this.#parts.monotonicMs();
-    this.#connection?.destroy();
-    this.#connection = null;
+    this.fault = fault;
     this.#body?.stop();
-    this.#app.leave(this, nowMs);
+    this.#leave(nowMs);
     if (this.#head === null) {
       this.refuse(fault);
       return;
     }
     this.#over("cut", nowMs);
     this.about.client.destroy(fault);
+  }
+
+  #leave(nowMs: number): void {
+    this.#connection?.destroy();
+    this.#connection = null;
+    if (!this.#hasLeft) this.#app.leave(this, nowMs);
   }
 
   /** `head`: what the replica says about the connection; null: it cannot be reused. */

@@ -1,5 +1,5 @@
 // Decodes the chunked coding (RFC 9112, 7.1) of a body, strictly, regardless of how its bytes are split. Lines are bounded,
-// and chunk extensions are ignored.
+// and chunk extensions are ignored, but for the one that says why an answer breaks off.
 import { readTrailers } from "./answer-head.ts";
 
 /** Receives the data: bytes from `start` to `end`, valid only during the call. */
@@ -9,7 +9,9 @@ type State = "size" | "extension" | "size-end" | "data" | "data-end" | "data-end
 
 /** Enough for 2^53 - 1 bytes, the largest number that is exact. */
 const sizeDigitsMax = 13;
-const extensionBytesMax = 256;
+/** The runtime writes up to 900 bytes of an error. */
+const extensionBytesMax = 1_024;
+const errorCharactersMax = 300;
 const trailerBytesMax = 16_384;
 
 /** The decoder of one body. It consumes nothing after `isDone`. */
@@ -19,11 +21,18 @@ export class ChunkedBody {
   #state: State = "size";
   #left = 0;
   #digits = 0;
-  #extensionBytes = 0;
+  /** Of the latest chunk that has one. */
+  #extension = "";
   #trailerText = "";
 
   get isDone(): boolean {
     return this.#state === "done";
+  }
+
+  /** The error of the app's function, as the runtime names it before it breaks off; null: it names none. */
+  get error(): string | null {
+    const encoded = /^slipway-error=([!-~]+)$/.exec(this.#extension)?.[1];
+    return encoded === undefined ? null : decodedText(encoded);
   }
 
   get isBad(): boolean {
@@ -64,8 +73,9 @@ export class ChunkedBody {
         break;
       case "extension":
         if (byte === 13) this.#state = "size-end";
-        else if ((byte < 32 && byte !== 9) || byte === 127 || ++this.#extensionBytes > extensionBytesMax)
+        else if ((byte < 32 && byte !== 9) || byte === 127 || this.#extension.length === extensionBytesMax)
           this.#state = "bad";
+        else this.#extension += String.fromCharCode(byte);
         break;
       case "size-end":
         this.#state = byte !== 10 ? "bad" : this.#left === 0 ? "trailers" : "data";
@@ -89,7 +99,7 @@ export class ChunkedBody {
     } else if (byte === 13) {
       this.#state = "size-end";
     } else {
-      this.#extensionBytes = 0;
+      this.#extension = "";
       this.#state = byte === 59 ? "extension" : "bad";
     }
   }
@@ -109,6 +119,19 @@ export class ChunkedBody {
     this.#state = trailers === undefined ? "bad" : "done";
     this.trailers = trailers ?? [];
     return start + mark + 2 - before.length;
+  }
+}
+
+/** Null: it is not a percent-encoded text. */
+function decodedText(encoded: string): string | null {
+  try {
+    const text = decodeURIComponent(encoded)
+      .replaceAll(/[\p{Cc}\p{Cf}]/gu, " ")
+      .trim();
+    if (text.length > errorCharactersMax) return `${text.slice(0, errorCharactersMax).toWellFormed()}…`;
+    return text === "" ? null : text;
+  } catch {
+    return null;
   }
 }
 

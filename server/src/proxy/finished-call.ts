@@ -26,6 +26,12 @@ export type FinishedCall = AppKey & {
   readonly webhookEndpoint: string | null;
   readonly clientAddress: string;
   readonly outcome: CallOutcome;
+  /** Why the platform ended the call; null: it did not. */
+  readonly reason: string | null;
+  /** The reason is what the app's function raised: the end of its replica would say no more. */
+  readonly isReasonOfApp: boolean;
+  /** When it was sent to the replica, in milliseconds since the epoch. */
+  readonly begunAt: number;
   /** The status sent to the client; null: none. */
   readonly status: number | null;
   readonly receivedAt: number;

@@ -1,6 +1,7 @@
 // Extracts the fields that address the platform itself in async calls and calls with a forwarded answer; in all other calls
 // these fields belong to the app. Pure.
 import { Fault } from "#lib/fault.ts";
+import { askingForIdentity } from "./accept-encoding.ts";
 import { trimmed } from "./fields.ts";
 
 /** What the fields ask of the platform. */
@@ -53,7 +54,9 @@ export function readPlatformFields(lines: string, { isAsync, isForwarded }: Plat
     );
   }
   if (retries instanceof Fault) return retries;
-  return { lines: kept.join("\r\n"), webhookSecret, idempotencyKey, retries };
+  // Whoever reads the answer of an async call later has not asked for a coding.
+  const rest = isAsync ? askingForIdentity(kept.join("\r\n")) : kept.join("\r\n");
+  return { lines: rest, webhookSecret, idempotencyKey, retries };
 }
 
 function nameOf(names: readonly string[], lower: string): string {

@@ -11,6 +11,7 @@ import type { AsyncAccept } from "./async-accept.ts";
 import type { CallAuthenticator } from "./authorize.ts";
 import type { OnFinished } from "./finished-call.ts";
 import type { Forwarding } from "./forwarding.ts";
+import type { BrokeOff } from "./why-ended.ts";
 
 /** Limits of calls. */
 export type ProxyLimits = LineLimits & {
@@ -38,6 +39,7 @@ export type ProxyOptions = {
   readonly clock?: Clock;
   /** Called when a call that entered its app has ended. */
   readonly onFinished?: OnFinished;
+  readonly brokeOff?: BrokeOff;
   /** Why the app's calls are refused now, such as an exhausted budget; null: they are not. Checked for each call. */
   readonly refusalOf?: (route: AppRoute) => Fault | null;
   /** Accepts calls with `async=true`; without it they are refused. */

@@ -33,8 +33,9 @@ import type { ReleaseTally } from "./release-tally.ts";
 import type { ReplicaSlot } from "./replica-slot.ts";
 import { RequestFields } from "./request-fields.ts";
 import { aboutRun, RunClient, type RunHandle, type RunRequest, type RunWatcher } from "./run-call.ts";
-import { SocketCalls, type SocketAdmission, type Resolved } from "./socket-calls.ts";
+import { linesFor, SocketCalls, type SocketAdmission, type Resolved } from "./socket-calls.ts";
 import { originForm, readTarget, replicaPath, rootPathOf, type Target } from "./target.ts";
+import { whyEndedWith } from "./why-ended.ts";
 
 /** A request, and what the platform recorded on its arrival. */
 type Arrival = { readonly client: HttpClient; readonly origin: Origin; readonly runId: RunId; readonly atMs: number };
@@ -68,21 +69,23 @@ export class Proxy implements DemandSource, Occupancy {
   constructor(options: ProxyOptions) {
     const { clock = systemClock, onFinished, limits, log, nudge, view } = options;
     const monotonicMs = (): number => clock.monotonicMs();
-    const random = (): number => clock.random();
     const deadlines = new Deadlines(clock);
     this.#options = options;
     this.#clock = clock;
     this.#deadlines = deadlines;
     this.#hosts = options.appHosts ?? new AppHosts("localhost");
-    const readBuffer = Buffer.allocUnsafeSlow(readBufferBytes);
     const common = { deadlines, monotonicMs };
+    const readBuffer = Buffer.allocUnsafeSlow(readBufferBytes);
+    const random = (): number => clock.random();
     this.#appParts = { ...common, replicas: view, limits, slots: this.#slots, nudge, random, readBuffer };
     const tell =
       onFinished === undefined
         ? null
         : (call: AdmittedCall, outcome: CallOutcome): void => onFinished(recordOf(call, outcome, clock));
-    this.#callParts = { ...common, bodyBytesMax: limits.bodyBytesMax, log, onEnd: tell };
-    this.#runParts = { ...this.#callParts, onEnd: (call) => this.#runs.delete(call) };
+    const { bodyBytesMax } = limits;
+    const callParts = { ...common, bodyBytesMax, log, onEnd: tell };
+    this.#callParts = { ...callParts, whyEnded: whyEndedWith(options.brokeOff, clock) };
+    this.#runParts = { ...callParts, whyEnded: null, onEnd: (call) => this.#runs.delete(call) };
     this.#sockets = new SocketCalls({
       ...{ ...common, clock, onEnd: (call, outcome) => tell?.(call, outcome) },
       isClosed: () => this.#isClosed,
@@ -377,8 +380,7 @@ export class Proxy implements DemandSource, Occupancy {
     if (app.isIdle && this.#options.routes.byAppId(appId) === undefined) this.#apps.delete(appId);
   }
 
-  #refuse(arrival: Arrival, fault: Fault, client: Client = arrival.client): void {
-    const { runId, atMs } = arrival;
+  #refuse({ runId, atMs, ...arrival }: Arrival, fault: Fault, client: Client = arrival.client): void {
     if (fault.code === "unavailable" && fault.cause !== undefined) {
       this.#options.log.error({ err: fault.cause, runId }, "a call could not be let in");
     }
@@ -391,10 +393,4 @@ export class Proxy implements DemandSource, Occupancy {
     this.#options.log.error({ err: error, runId }, "a call failed within the platform");
     return internal(runId, error);
   }
-}
-
-function linesFor({ target, fields, route }: Resolved, origin: Origin): string {
-  // An app that is asked for the whole path must not put it in front once more.
-  const isKept = route.live?.settings.keepPathPrefix === true;
-  return fields.linesFor({ origin, route, rootPath: isKept ? "" : rootPathOf(target) });
 }

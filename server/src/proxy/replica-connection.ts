@@ -12,6 +12,8 @@ export type Loss = {
   readonly kind: "unreachable" | "closed" | "malformed";
   /** For the log and the caller. */
   readonly reason: string;
+  /** What the app's function raised after its answer had begun, as the runtime says it; null: it says nothing. */
+  readonly error: string | null;
   /** Some bytes of the answer to this call had arrived. */
   readonly hasAnswered: boolean;
 };
@@ -168,7 +170,8 @@ export class ReplicaConnection extends Timed {
     const user = this.#user;
     if (user === null) return this.#endIdle();
     this.destroy();
-    user.onLost({ kind: this.isConnecting ? "unreachable" : kind, reason, hasAnswered: this.#hasAnswered });
+    const { error } = this.#parser;
+    user.onLost({ kind: this.isConnecting ? "unreachable" : kind, reason, error, hasAnswered: this.#hasAnswered });
   }
 
   #endIdle(): void {

@@ -174,3 +174,10 @@ function refuse({ socket, runId }: Arrival, fault: Fault): void {
   socket.once("finish", () => socket.destroy());
   socket.end(answerBytes(refusalOf(fault, runId), { isLast: true }));
 }
+
+/** The field lines of a call for its replica. */
+export function linesFor({ target, fields, route }: Resolved, origin: Origin): string {
+  // An app that is asked for the whole path must not put it in front once more.
+  const isKept = route.live?.settings.keepPathPrefix === true;
+  return fields.linesFor({ origin, route, rootPath: isKept ? "" : rootPathOf(target) });
+}

@@ -3,10 +3,13 @@ import type { FinalState } from "@slipway/contract/words.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 
 /** A row of `calls`. */
-export type CallRecord = Omit<FinishedCall, "outcome" | "status" | "requestBytes" | "answerBytes"> & {
+export type CallRecord = Omit<
+  FinishedCall,
+  "outcome" | "status" | "requestBytes" | "answerBytes" | "begunAt" | "isReasonOfApp"
+> & {
   readonly state: FinalState;
   readonly statusCode: number | null;
-  /** Why the replica ended, when the call broke off with it. */
+  /** Why the call broke off; null: it did not. */
   readonly reason: string | null;
   /** Like `receivedAt`, in milliseconds since the epoch. */
   readonly endedAt: number;
@@ -22,8 +25,9 @@ export function isBrokenOff({ outcome, status }: Pick<FinishedCall, "outcome" | 
   return outcome === "cut" || (outcome === "refused" && status === badGateway);
 }
 
-/** The record of a call. */
-export function callRecordOf(call: FinishedCall, reason: string | null = null): CallRecord {
+/** The record of a call; `endOfReplica` is why its replica ended, if it did. */
+export function callRecordOf(call: FinishedCall, endOfReplica: string | null = null): CallRecord {
+  const reason = isBrokenOff(call) ? (endOfReplica ?? call.reason) : null;
   const { runId, projectId, appId, releaseId, replicaId, status, isWebSocket, receivedAt, lineMs, totalMs } = call;
   return {
     ...{ runId, projectId, appId, state: stateOf(call), releaseId, replicaId, statusCode: status, reason, isWebSocket },

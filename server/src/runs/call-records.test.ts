@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { pino } from "pino";
-import type { AppId, ProjectId, ReleaseId, RunId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
 import type { CallOutcome, FinishedCall } from "#proxy/finished-call.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { callRecordOf, stateOf, type CallRecord } from "./call-record.ts";
@@ -18,6 +18,9 @@ function callOf(wish: Partial<FinishedCall> = {}): FinishedCall {
       receivedAt: 1_000,
       lineMs: 1,
       totalMs: 30,
+      begunAt: 1_001,
+      reason: null,
+      isReasonOfApp: false,
       requestBytes: 0,
       answerBytes: 0,
       webhookEndpoint: null,
@@ -53,6 +56,41 @@ function stage(
   const recover = (): void => void (failures = 0);
   return { clock, written, records, leftOut, counts, logged, recover };
 }
+
+test("a call that broke off has the reason of the app, else of its replica's end, else the platform's", async () => {
+  const clock = new VirtualClock();
+  const written: CallRecord[] = [];
+  const asked: unknown[] = [];
+  const records = new CallRecords({
+    write: (given) => Promise.resolve(void written.push(...given)),
+    writeLeftOut: () => Promise.resolve(),
+    whyBrokenOff: (call) => {
+      asked.push(call);
+      const end = { reason: "The app ended with exit code 3.", reasonForCaller: "" };
+      return Promise.resolve(call.replicaId === "gone" ? end : null);
+    },
+    clock,
+    log: pino({ enabled: false }),
+  });
+  const broken = { outcome: "cut", reason: "It broke off." } as const;
+  const [gone, alive] = ["gone" as ReplicaId, "alive" as ReplicaId];
+  records.onFinished(callOf({ ...broken, replicaId: gone, isReasonOfApp: true }));
+  records.onFinished(callOf({ ...broken, replicaId: gone }));
+  records.onFinished(callOf({ ...broken, replicaId: alive }));
+  records.onFinished(callOf({ outcome: "refused", status: 503, reason: "No replica runs.", replicaId: gone }));
+  await clock.advance(1_000);
+  await records.stop();
+  assert.deepEqual(written.map(({ reason }) => reason).toSorted(), [
+    "It broke off.",
+    "It broke off.",
+    "The app ended with exit code 3.",
+    null,
+  ]);
+  assert.deepEqual(
+    asked,
+    [gone, alive].map((replicaId) => ({ replicaId, runId: "r", sinceMs: 1_001 })),
+  );
+});
 
 const apps = (count: number): AppId[] => Array.from({ length: count }, (_, index) => `p-1-app${index}` as AppId);
 

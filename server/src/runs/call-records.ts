@@ -3,9 +3,10 @@
 // be written is omitted and counted. Charts and bills do not use records.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId } from "#lib/ids.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
+import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import { callRecordOf, isBrokenOff, stateOf, type CallRecord } from "./call-record.ts";
 import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 
@@ -13,7 +14,7 @@ import { LeftOut, type LeftOutOptions } from "./left-out.ts";
 export type CallRecordsOptions = LeftOutOptions & {
   readonly write: (records: readonly CallRecord[]) => Promise<void>;
   /** Why the call's replica has ended; null when it does not within a moment. Never rejects. */
-  readonly whyBrokenOff?: (replicaId: ReplicaId, runId: RunId) => Promise<string | null>;
+  readonly whyBrokenOff?: (call: BrokenCall) => Promise<EndOfReplica | null>;
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
   /** The first so many successful calls of an app in each minute are recorded; by default, all. */
@@ -63,12 +64,13 @@ export class CallRecords {
   readonly onFinished = (call: FinishedCall): void => {
     const isSampled = stateOf(call) !== "success" || this.#successes.tryTake(call.appId);
     if (!isSampled || this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
-    const { replicaId, runId } = call;
-    const why = replicaId !== null && isBrokenOff(call) ? this.#whyBrokenOff?.(replicaId, runId) : undefined;
+    const { replicaId, runId, begunAt } = call;
+    const isAsked = replicaId !== null && isBrokenOff(call) && !call.isReasonOfApp;
+    const why = isAsked ? this.#whyBrokenOff?.({ replicaId, runId, sinceMs: begunAt }) : undefined;
     if (why === undefined || this.#waiting.size >= queueMax) return this.#add(callRecordOf(call));
-    const added = why.then((reason) => {
+    const added = why.then((end) => {
       this.#waiting.delete(added);
-      this.#add(callRecordOf(call, reason));
+      this.#add(callRecordOf(call, end?.reason));
     });
     this.#waiting.add(added);
   };

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import { AnswerDecoder } from "#proxy/answer-decoder.ts";
 import type { RunEnding, RunWatcher } from "#proxy/run-call.ts";
 import { AnswerMemory } from "./answer-memory.ts";
 import { Execution, type ExecutionParts } from "./execution.ts";
@@ -38,6 +39,7 @@ async function attempt(onlyReleaseId: ReleaseId | null, releaseId: ReleaseId): P
     ...{ clock: systemClock, log: silentLog, proxy: { run, hold: () => () => undefined }, settlement, heldRuns: {} },
     ...{ keepsAnswers: () => false, callMsMax: () => 1_000, answerBytesMax: 1_000, startMsMax: 1_000 },
     ...{ answerMemory: new AnswerMemory({ answerBytesMax: 1_000 }), endStuck: () => undefined },
+    decoder: new AnswerDecoder(1_000),
     ...{ whyBrokenOff: () => Promise.resolve(null), isReclaimed: () => false, onLetGo: resolve },
   } as unknown as ExecutionParts;
   const named = { runId: "1" as RunId, projectId: "p" as ProjectId, appId: "a" as AppId, method: "POST", target: "/x" };

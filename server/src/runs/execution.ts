@@ -2,8 +2,12 @@
 // before it lets go of the run. Once it holds a slot, it repeats no check.
 import { retry, type RetryPolicy } from "#lib/retry.ts";
 import { Fault } from "#lib/fault.ts";
+import { refusesIdentity } from "#proxy/accept-encoding.ts";
+import type { AnswerDecoder } from "#proxy/answer-decoder.ts";
+import { replicaEnded } from "#proxy/call-faults.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { RunEnding, RunHandle, RunWatcher } from "#proxy/run-call.ts";
+import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
 import type { ReadyReplica } from "#scheduler/replica-view.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { ActiveRun, OnLetGo } from "./active-run.ts";
@@ -24,12 +28,13 @@ export type ExecutionParts = Pick<Foundation, "clock" | "log"> & {
   readonly callMsMax: (appId: RunWork["appId"]) => number;
   readonly answerBytesMax: number;
   readonly answerMemory: AnswerMemory;
+  readonly decoder: AnswerDecoder;
   /** The call may be sent only within this time after the start write was requested: less than the lease. */
   readonly startMsMax: number;
   /** Ends a replica that works only on this run and cannot be made to stop. */
   readonly endStuck: (appId: RunWork["appId"], replicaId: ReadyReplica["replicaId"]) => void;
   /** Why the replica has ended, on which the run's call broke off; null when it does not within a moment. Never rejects. */
-  readonly whyBrokenOff: (replicaId: ReadyReplica["replicaId"], runId: RunWork["runId"]) => Promise<string | null>;
+  readonly whyBrokenOff: (call: BrokenCall) => Promise<EndOfReplica | null>;
   /** True when the replica ends to make way for another one. */
   readonly isReclaimed: (replicaId: ReadyReplica["replicaId"]) => boolean;
   readonly onLetGo: OnLetGo;
@@ -49,6 +54,8 @@ export class Execution implements ActiveRun, RunWatcher {
   readonly #answer: AnswerReservation;
   #handle: RunHandle | null = null;
   #replica: ReadyReplica | null = null;
+  /** When the replica was chosen, in milliseconds since the epoch. */
+  #sinceMs = 0;
   #isCancelled = false;
   /** Nothing may be written after this. */
   #isAbandoned = false;
@@ -135,8 +142,13 @@ export class Execution implements ActiveRun, RunWatcher {
     if (!isStarted) this.#isCancelled = true;
     // This process stalled for so long that another may have taken over and sent the run.
     else if (clock.monotonicMs() - askedMs > startMsMax) return false;
-    else this.#replica = replica;
+    else this.#sendsTo(replica);
     return isStarted && !this.#isCancelled && !this.#isAbandoned;
+  }
+
+  #sendsTo(replica: ReadyReplica): void {
+    this.#replica = replica;
+    this.#sinceMs = this.#parts.clock.now();
   }
 
   /** Keeps the slot on the replica meanwhile: the next call must not wait behind a function that is still running. */
@@ -150,11 +162,13 @@ export class Execution implements ActiveRun, RunWatcher {
   }
 
   async #afterBreak(told: RunEnding, replica: ReadyReplica): Promise<RunEnding> {
-    const why = this.#parts.whyBrokenOff(replica.replicaId, this.work.runId);
+    const { runId } = this.work;
+    const why = this.#parts.whyBrokenOff({ replicaId: replica.replicaId, runId, sinceMs: this.#sinceMs });
     const ending = this.#isKept ? await this.#askAgain(told, replica) : told;
-    const reason = ending === told ? await why : null;
-    if (reason === null || told.kind !== "failed") return ending;
-    return { ...told, why: `The app's replica ended during the run. ${reason}` };
+    const end = ending === told ? await why : null;
+    if (end === null || told.kind !== "failed") return ending;
+    const fault = replicaEnded(runId, end.reasonForCaller);
+    return { ...told, fault, why: `The app's replica ended during the run. ${end.reason}` };
   }
 
   /** A broken connection does not end a run whose answer the replica keeps. */
@@ -171,6 +185,15 @@ export class Execution implements ActiveRun, RunWatcher {
     return attached.kind === "unknown" && !attached.hasForgotten ? { kind: "withdrawn" } : ending;
   }
 
+  /** The app may compress although it was asked not to. */
+  async #readable(ending: RunEnding): Promise<RunEnding> {
+    const { decoder } = this.#parts;
+    if (ending.kind !== "answered" || !decoder.isNeeded(ending) || refusesIdentity(this.work.lines)) return ending;
+    const readable = await decoder.readable(ending, this.work.projectId);
+    await this.#answer.grow(readable.bodyBytes);
+    return readable;
+  }
+
   async #end(given: RunEnding): Promise<void> {
     const { settlement, heldRuns, onLetGo } = this.#parts;
     const told = this.#isForeign && given.kind === "withdrawn" ? otherFiles : given;
@@ -181,10 +204,12 @@ export class Execution implements ActiveRun, RunWatcher {
       const ending = isBroken ? await this.#afterBreak(told, replica) : told;
       if (this.#isAbandoned) return;
       if (replica !== null && this.#isKept && isTimeout(ending)) await heldRuns.cancel(replica.address, this.#heldId);
-      const attempt = this.work.attempt + (replica !== null || isStartFault(ending) ? 1 : 0);
+      const readable = await this.#readable(ending);
+      if (this.#isAbandoned) return;
+      const attempt = this.work.attempt + (replica === null ? 0 : 1);
       const isReclaimed = replica !== null && this.#parts.isReclaimed(replica.replicaId);
       const judged = { attempt, isCancelled: this.#isCancelled, isReclaimed };
-      const isWritten = await settlement.end(this.work, ending, judged);
+      const isWritten = await settlement.end(this.work, readable, judged);
       if (isWritten && replica !== null && this.#isKept) heldRuns.acknowledge(replica.address, this.#heldId);
     } finally {
       this.#answer.leave();
@@ -199,11 +224,6 @@ const otherFiles: RunEnding = {
   fault: new Fault("unavailable", "Its own release has no replica with a free slot yet."),
   wasSent: false,
 };
-
-/** It counts as an attempt although nothing was sent: otherwise an app that fails to start would be retried forever. */
-function isStartFault(ending: RunEnding): boolean {
-  return ending.kind === "failed" && ending.fault.code === "start_failed";
-}
 
 /** The connection broke after the replica may have begun. */
 function isBreak(ending: RunEnding): boolean {

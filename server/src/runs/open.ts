@@ -6,7 +6,8 @@ import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { Loop } from "#lib/loop.ts";
 import { startRetention } from "#lib/retention.ts";
 import { Secret } from "#lib/secret.ts";
-import type { Forwarding } from "#proxy/forwarding.ts";
+import { AnswerDecoder } from "#proxy/answer-decoder.ts";
+import type { ForwardedAnswer, Forwarding } from "#proxy/forwarding.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -65,17 +66,30 @@ export function openCallRecords(
 
 /** Opens the forwarding of plain calls' answers to webhooks. */
 export function forwardingTo(
-  { webhooks, guard }: { webhooks: Webhooks; guard: OutwardGuard },
+  { webhooks, guard, lifecycle }: { webhooks: Webhooks; guard: OutwardGuard } & Pick<Foundation, "lifecycle">,
   bytesMax: number,
 ): Forwarding {
+  const decoder = new AnswerDecoder(bytesMax);
+  const decoding = new Set<Promise<void>>();
+  const post = ({ secret, status, contentFields = null, ...answer }: ForwardedAnswer): void => {
+    const sealed = secret === null ? null : new Secret(secret);
+    webhooks.outbox.post({ ...answer, contentFields, statusCode: status, secret: sealed });
+  };
+  lifecycle.onClose("answers that are decoded", async () => void (await Promise.all(decoding)));
   return {
     bytesMax,
     check(url) {
       const problem = guard.checkUrl(url);
       return problem === null ? null : new Fault("invalid", `webhookEndpoint cannot be called. ${problem}`);
     },
-    forward({ secret, status, ...answer }) {
-      webhooks.outbox.post({ ...answer, statusCode: status, secret: secret === null ? null : new Secret(secret) });
+    forward(answer) {
+      // The caller may have asked for a coding; the receiver has not.
+      if (!decoder.isNeeded(answer)) return post(answer);
+      const posted = decoder.readable(answer, answer.projectId).then((readable) => {
+        decoding.delete(posted);
+        post(readable);
+      });
+      decoding.add(posted);
     },
   };
 }
@@ -94,7 +108,7 @@ export function openRuns(settings: RunSettings, parts: Parts) {
       return route !== undefined && parts.refusalOf(route) !== null;
     },
     endReplica: (replicaId) => parts.scheduler.endStuck(replicaId),
-    whyBrokenOff: (replicaId, runId) => parts.scheduler.brokeOff(replicaId, runId),
+    whyBrokenOff: (call) => parts.scheduler.brokeOff(call),
     isReclaimed: (replicaId) => parts.scheduler.isReclaimed(replicaId),
   });
   const steps = () => runRetention({ db, clock, ...settings });

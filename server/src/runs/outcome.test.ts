@@ -39,9 +39,8 @@ test("the state follows the answer, which is kept and forwarded whatever its sta
 
 test("without an answer it ends with the platform's fault, which is what the webhook gets", () => {
   assert.equal(become(failed("replica_failed")), "failure, 502, no result, 502");
-  assert.equal(become(failed("start_failed", false)), "failure, 503, no result, 503");
   assert.equal(become(failed("call_timeout")), "timeout, 504, no result, 504");
-  assert.equal(become(failed("internal", false)), "failure, 500, no result, 500");
+  assert.equal(become(failed("internal")), "failure, 500, no result, 500");
   assert.equal(become(interrupted), "failure, , no result, 502");
   const outcome = outcomeOf(failed("call_timeout"), once, at);
   assert.ok(outcome.kind === "final");
@@ -63,7 +62,6 @@ test("with attempts left it is tried again, later each time, where another attem
   for (const ending of [
     ...[408, 425, 429, 500, 503].map(answered),
     failed("replica_failed"),
-    failed("start_failed", false),
     failed("call_timeout"),
     interrupted,
   ]) {
@@ -76,11 +74,14 @@ test("with attempts left it is tried again, later each time, where another attem
   }
 });
 
-test("what is the platform's own affair is tried again without counting, up to 12 hours", () => {
-  const ownAffairs = [failed("line_full", false), failed("line_timeout", false), failed("unavailable", false)];
-  for (const ending of [...ownAffairs, failed("replica_failed", false)]) {
-    assert.equal(become(ending), "again in 1000, not counted");
-    assert.match(become(ending, { ...once, waitsSinceMs: at.nowMs - waitMsMax }), /^timeout, 50[234], no result, 50/);
+test("whatever kept it from a replica, a run that the app has not seen waits without counting, up to 12 hours", () => {
+  const codes = ["line_full", "line_timeout", "unavailable", "start_failed", "replica_failed", "internal"] as const;
+  for (const code of codes) {
+    const ending = failed(code, false);
+    const outcome = outcomeOf(ending, once, at);
+    assert.equal(brief(outcome), "again in 1000, not counted");
+    assert.equal(outcome.reason, `told ${code}`, "it is shown while it waits");
+    assert.match(become(ending, { ...once, waitsSinceMs: at.nowMs - waitMsMax }), /^timeout, 50[0234], no result, 50/);
   }
 });
 

@@ -47,8 +47,6 @@ export type JudgedRun = {
 export const waitMsMax = 12 * 3_600_000;
 
 const retryBackoff: Backoff = { firstMs: 1_000, factor: 2, msMax: 300_000, jitter: 0.2 };
-/** Faults that the platform must retry, because the app has seen nothing of the call. */
-const platformFaults: ReadonlySet<FaultCode> = new Set<FaultCode>(["line_full", "line_timeout", "unavailable"]);
 /** The app is stopped, or gone: then its removal cancels the run. */
 const waitsForOwner: ReadonlySet<FaultCode> = new Set<FaultCode>(["budget_reached", "app_stopped", "not_found"]);
 const platformDelayMs = 1_000;
@@ -94,14 +92,14 @@ const cancelled: Outcome = {
 };
 
 function ofAnswer(answer: Extract<RunEnding, { kind: "answered" }>, run: JudgedRun, random: number): Outcome {
-  const { status, contentType, body, bodyBytes } = answer;
+  const { status, contentType, contentFields = null, body, bodyBytes } = answer;
   const isSuccess = status >= 200 && status <= 299;
   const reason = isSuccess ? null : `The app answered with status ${status}${said(answer)}.`;
   if (!isSuccess && !run.isCancelled && (status >= 500 || passingStatuses.has(status))) {
     const again = retried(run, { statusCode: status, reason }, random);
     if (again !== null) return again;
   }
-  const result = { status, contentType, body, bodyBytes };
+  const result = { status, contentType, contentFields, body, bodyBytes };
   const state = isSuccess ? "success" : "failure";
   return { kind: "final", state, statusCode: status, reason, result, forwarded: result };
 }
@@ -115,12 +113,13 @@ function ofFailed(
   const { status } = faultTable[code];
   // However long that takes: the app is not at fault, and its owner decides when it continues.
   if (waitsForOwner.has(code)) return givenBack(platformDelayMs, message);
-  if (platformFaults.has(code) || (code === "replica_failed" && !wasSent)) {
+  if (code === "not_deployed") return ofFault("failure", status, { reason: message });
+  // The app has seen nothing of it: whatever kept it from a replica is not its own fault.
+  if (!wasSent) {
     const delayMs = Math.max(platformDelayMs, (fault.retryAfterSeconds ?? 0) * 1000);
     if (nowMs - run.waitsSinceMs < waitMsMax) return givenBack(delayMs, message);
     return ofFault("timeout", status, { reason: `No replica took it within 12 hours. ${message}` });
   }
-  if (code === "not_deployed") return ofFault("failure", status, { reason: message });
   const reason = why ?? message;
   const again = retried(run, { statusCode: status, reason }, random);
   return again ?? ofFault(code === "call_timeout" ? "timeout" : "failure", status, { reason, message });

@@ -4,7 +4,7 @@ import { sql, type RawBuilder, type Selectable } from "kysely";
 import type { RunState } from "@slipway/contract/words.ts";
 import { timeOfMicros } from "#audit/instant.ts";
 import type { AppId, RunId } from "#lib/ids.ts";
-import type { CollectedAnswer } from "#proxy/answer-collector.ts";
+import type { CollectedAnswer, ContentFields } from "#proxy/answer-collector.ts";
 import type { Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import { isFinal } from "./run-states.ts";
@@ -99,7 +99,7 @@ export async function readResult(db: Db, runId: RunId): Promise<KeptResult | und
   const row = await db.selectFrom("run_results").selectAll().where("run_id", "=", runId).executeTakeFirst();
   if (row === undefined) return undefined;
   const { status_code: statusCode, content_type: contentType, body, body_bytes: bodyBytes } = row;
-  return { statusCode, contentType, body, bodyBytes };
+  return { statusCode, contentType, contentFields: row.content_fields as ContentFields | null, body, bodyBytes };
 }
 
 const runColumns = sql`

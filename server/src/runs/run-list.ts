@@ -3,16 +3,28 @@ import type { RunState } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import { shownAppId, type AppId, type RunId } from "#lib/ids.ts";
 import { pageOf, PageTokens, type Page } from "#lib/page-token.ts";
+import type { ContentFields } from "#proxy/answer-collector.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { countLeftOut } from "./call-record-store.ts";
-import { listDead, listRuns, readResult, readRun, type RunCursor, type RunRow } from "./run-list-store.ts";
+import {
+  listDead,
+  listRuns,
+  readResult,
+  readRun,
+  type KeptResult,
+  type RunCursor,
+  type RunRow,
+} from "./run-list-store.ts";
 import { isFinal } from "./run-states.ts";
 
 /** `callsLeftOut`: plain calls in the page's time range that were not recorded. */
 export type RunAndCallPage = Page<RunRow> & { readonly callsLeftOut: number };
 
-/** The answer of a run, as the app sent it. */
-export type RunResult = { readonly statusCode: number; readonly contentType: string | null; readonly body: Buffer };
+/** The answer of a run, as the app sent it, but without content codings that could be undone. */
+export type RunResult = Pick<KeptResult, "statusCode" | "contentType"> & {
+  readonly contentFields: ContentFields | null;
+  readonly body: Buffer;
+};
 
 export type RunListOptions = Pick<Foundation, "db" | "clock"> & {
   /** Configuration: how long results are kept, and their maximum size. */
@@ -76,7 +88,10 @@ export class RunList {
     }
     const kept = run.is_async ? await readResult(this.#options.db, runId) : undefined;
     if (kept === undefined) throw new Fault("not_found", this.#whyNone(run));
-    if (kept.body !== null) return { statusCode: kept.statusCode, contentType: kept.contentType, body: kept.body };
+    if (kept.body !== null) {
+      const { statusCode, contentType, contentFields = null, body } = kept;
+      return { statusCode, contentType, contentFields, body };
+    }
     const { resultBytesMax } = this.#options;
     const length = `${kept.bodyBytes} bytes long, and answers of at most ${resultBytesMax} bytes are kept`;
     throw new Fault("not_found", `The answer of the run was not kept: it was ${length} (SLIPWAY_RESULT_LIMIT_MB).`);

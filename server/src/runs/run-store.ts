@@ -5,6 +5,7 @@ import { finalStates, type FinalState } from "@slipway/contract/words.ts";
 import { parseAddress } from "#drivers/address.ts";
 import type { Address } from "#drivers/driver.ts";
 import type { AppId, AppKey, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import { toJson } from "#store/json.ts";
 import type { CollectedAnswer } from "#proxy/answer-collector.ts";
 import type { Db } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
@@ -299,6 +300,7 @@ export class RunStore {
             run_id: runId,
             status_code: result.status,
             content_type: result.contentType,
+            content_fields: result.contentFields ? toJson(result.contentFields) : null,
             body: result.body,
             body_bytes: result.bodyBytes,
             created_at: sql<Date>`clock_timestamp()`,

@@ -2,6 +2,7 @@
 import type { FinalState } from "@slipway/contract/words.ts";
 import type { Routes } from "#apps/routes.ts";
 import type { AppId, ReplicaId, RunId } from "#lib/ids.ts";
+import { AnswerDecoder } from "#proxy/answer-decoder.ts";
 import type { AsyncAccept, AsyncCall } from "#proxy/async-accept.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { Foundation } from "#store/foundation.ts";
@@ -81,6 +82,7 @@ export class Runs implements AsyncAccept {
       execution: {
         ...{ ...common, proxy, whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)) },
         answerMemory: new AnswerMemory({ answerBytesMax }),
+        decoder: new AnswerDecoder(answerBytesMax),
         startMsMax: (leaseMs * 3) / 4,
       },
       recovery: common,

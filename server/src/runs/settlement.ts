@@ -128,12 +128,15 @@ export class RunSettlement {
     return answers;
   }
 
-  #deliveryOf(work: RunWork, { status, contentType, body, bodyBytes }: Answer): NewDelivery | null {
+  #deliveryOf(
+    work: RunWork,
+    { status, contentType, contentFields = null, body, bodyBytes }: Answer,
+  ): NewDelivery | null {
     const { runId, projectId, appId, webhookEndpoint, webhookSecretSealed } = work;
     if (webhookEndpoint === null) return null;
     const secret =
       webhookSecretSealed === null ? null : this.#options.sealer.open(webhookSecretSealed, callSecretContext(appId));
-    const answer = { statusCode: status, contentType, body, bodyBytes };
+    const answer = { statusCode: status, contentType, contentFields, body, bodyBytes };
     return { projectId, appId, runId, url: webhookEndpoint, secret, ...answer };
   }
 }

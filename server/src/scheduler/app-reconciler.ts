@@ -73,13 +73,17 @@ export class AppReconciler {
   }
 
   /** Evaluates the exit of a replica that was not on trial. */
-  onEnd(replica: Replica, end: ReplicaEnd, stateBefore: ReplicaState): void {
+  onEnd(
+    replica: Replica,
+    end: ReplicaEnd,
+    { stateBefore, hadCalls }: { readonly stateBefore: ReplicaState; readonly hadCalls: boolean },
+  ): void {
     const { clock, counters, routes } = this.#parts;
     const nowMs = clock.monotonicMs();
-    const kind = services.failureKind(replica, end, { stateBefore, nowMs });
+    const kind = services.failureKind(replica, end, { stateBefore, hadCalls, nowMs });
     if (replica.endOrder === null && stateBefore === "ready") counters.crashes++;
     if (kind === undefined) return;
-    if (kind !== "crashed") counters.startFailures++;
+    if (kind !== "crashed" && kind !== "by_call") counters.startFailures++;
     const state = this.states.get(replica.appId);
     const { releaseId } = replica.release;
     const route = routes.byAppId(replica.appId);

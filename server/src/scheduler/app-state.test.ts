@@ -40,6 +40,7 @@ test("an owner is told what calls wait for, the most telling first, and nothing 
     [{ heldBack: "Full.", ready: 1, waiting: 1 }, /^Full\.$/],
     [{ heldBack: "Full.", ready: 1 }, /^More replicas are wanted\. Full\.$/],
     [{ starts: failed }, /retried in 2 s: No\.$/],
+    [{ starts: { ...failed, failures: 0 } }, /^The next replica starts in 2 s: No\.$/],
     [{ starts: failed, ready: 1 }, undefined],
     [{ starts: failed, nowMs: 3000 }, undefined],
     [{ unrouted: 1, waiting: 5 }, /its ready check \(readycheckEndpoint\) fails/],

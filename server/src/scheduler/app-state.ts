@@ -64,7 +64,9 @@ export function waitReason(given: {
   if (given.starting > 0) return [startingText(given), ...(heldBack === undefined ? [] : [heldBack])].join(" ");
   if (given.starts !== undefined && (given.ready === 0 || given.waiting > 0) && given.nowMs < given.starts.retryAtMs) {
     const seconds = Math.ceil((given.starts.retryAtMs - given.nowMs) / 1000);
-    return `A replica could not be started and will be retried in ${seconds} s: ${given.starts.reason}`;
+    const { failures, reason } = given.starts;
+    if (failures === 0) return `The next replica starts in ${seconds} s: ${reason}`;
+    return `A replica could not be started and will be retried in ${seconds} s: ${reason}`;
   }
   if (heldBack !== undefined) return given.ready === 0 || given.waiting > 0 ? given.heldBack : heldBack;
   if (given.ready === 0 && given.unrouted > 0) {

@@ -28,6 +28,8 @@ export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, st
 /** Callbacks to the scheduler about what needs attention. Both must return at once. */
 export type RunnerEvents = {
   readonly onReady: (replica: Replica) => void;
+  /** The driver says that the replica is gone. Returns its end as it is to be shown; called before `onEnd`. */
+  readonly onGone: (replica: Replica, end: ReplicaEnd) => ReplicaEnd;
   /** The replica is gone; `stateBefore` is its last state before that. Lines of it may follow until `onForgotten`. */
   readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
   /** Its end and all its lines are stored. */
@@ -251,7 +253,8 @@ export class ReplicaRunner {
     if (replica.state === "stopped" || this.#isStopped) return;
     const { counters, fleet, events, writer } = this.#parts;
     const stateBefore = replica.state;
-    const end = stateBefore === "starting" ? withHint(how, replica.hint) : how;
+    const shown = events.onGone(replica, how);
+    const end = stateBefore === "starting" ? withHint(shown, replica.hint) : shown;
     const reason = replica.endOrder?.reason ?? end.reason;
     replica.move("stopped");
     fleet.remove(replica);

@@ -1,6 +1,6 @@
 // The scheduler's in-memory record of one replica, and the collection of all. Its state moves only by the table of
 // `replica-state.ts`. Times are `Clock.monotonicMs`.
-import type { Address } from "#drivers/driver.ts";
+import type { Address, ErrorQuote } from "#drivers/driver.ts";
 import { assert } from "#lib/assert.ts";
 import type { AppId, ProjectId, ReplicaId } from "#lib/ids.ts";
 import type { StoredRelease } from "./replica-rows.ts";
@@ -16,6 +16,8 @@ const noticeMs = 30_000;
 /** How a replica ended. */
 export type ReplicaEnd = {
   readonly reason: string;
+  /** As in `ReplicaEvent`. */
+  readonly quote?: ErrorQuote | undefined;
   readonly exitCode: number | null;
   readonly at: number;
   /** The backend had no room for it, or it was ended from outside: that says nothing about its release. */

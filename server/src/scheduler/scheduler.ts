@@ -4,7 +4,7 @@
 import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import type { AppId, ProjectId, ReleaseId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import { Loop } from "#lib/loop.ts";
 import { adoptReplicas, compareReplicas, type AdoptParts } from "./adopt.ts";
@@ -16,7 +16,7 @@ import { Counters } from "./counters.ts";
 import type { DemandSource, Occupancy } from "./demand.ts";
 import { networkProbe, type Probe } from "./probe.ts";
 import { Fleet, type Replica } from "./replica.ts";
-import { ReplicaEnds, type LineStore } from "./replica-ends.ts";
+import { ReplicaEnds, type BrokenCall, type EndOfReplica, type LineStore } from "./replica-ends.ts";
 import { ReplicaRunner, type EnvironmentOf } from "./replica-runner.ts";
 import { chooseReclaimed, reclaimedReason } from "./reclaim.ts";
 import type { ReplicaRows } from "./replica-rows.ts";
@@ -97,9 +97,14 @@ export class Scheduler implements TrialStarter {
           this.#trials.onReady(replica);
           this.nudge(replica.appId);
         },
-        onEnd: (replica, end, stateBefore) => {
+        onGone: (replica, end) => {
           this.#ends.ended(replica, end);
-          if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, stateBefore);
+          // What it wrote while it started belongs to its start.
+          return replica.readyAtMs === null ? end : this.#ends.shown(replica.replicaId, end, this.#hasCalls(replica));
+        },
+        onEnd: (replica, end, stateBefore) => {
+          const hadCalls = this.#hasCalls(replica);
+          if (!this.#trials.onEnd(replica, end)) this.#look.onEnd(replica, end, { stateBefore, hadCalls });
           this.nudge(replica.appId);
         },
         onForgotten: (replica, end) => {
@@ -193,11 +198,16 @@ export class Scheduler implements TrialStarter {
   }
 
   /**
-   * A run's call broke off on the replica. Resolves with why the replica has ended, whose last lines then belong to the run;
-   * null when it does not end within a moment. Never rejects.
+   * A call broke off on the replica. Resolves with why the replica has ended, whose last lines then belong to the call's run;
+   * null when it does not end within a moment, or within `waitMs`. May be asked again for a call. Never rejects.
    */
-  brokeOff(replicaId: ReplicaId, runId: RunId): Promise<string | null> {
-    return this.#ends.brokeOff(replicaId, runId);
+  brokeOff(call: BrokenCall, waitMs?: number): Promise<EndOfReplica | null> {
+    return this.#ends.brokeOff(call, waitMs);
+  }
+
+  /** True when calls run on the replica, or have just broken off there. */
+  #hasCalls({ replicaId }: Replica): boolean {
+    return this.#parts.occupancy.running(replicaId) > 0 || this.#ends.hasBrokenCalls(replicaId);
   }
 
   /** True when the replica ends, or has ended lately, to make way for a protected one: its runs are not at fault. */

@@ -80,13 +80,14 @@ export function startsMax(starts: StartRecord | undefined, own: readonly Replica
 export function failureKind(
   replica: Replica,
   end: Pick<ReplicaEnd, "isExternal">,
-  given: { readonly stateBefore: ReplicaState; readonly nowMs: number },
+  given: { readonly stateBefore: ReplicaState; readonly hadCalls: boolean; readonly nowMs: number },
 ): Failure["kind"] | undefined {
-  const { stateBefore, nowMs } = given;
+  const { stateBefore, hadCalls, nowMs } = given;
   if (replica.endOrder?.kind === "timeout") return "timeout";
   if (replica.endOrder !== null) return undefined;
   const isExternal = end.isExternal === true;
   if (stateBefore === "starting") return isExternal ? "external" : "exited";
   const livedMs = replica.readyAtMs === null ? Number.POSITIVE_INFINITY : nowMs - replica.readyAtMs;
-  return stateBefore === "ready" && !isExternal && livedMs < settledMs ? "crashed" : undefined;
+  if (stateBefore !== "ready" || isExternal || livedMs >= settledMs) return undefined;
+  return hadCalls ? "by_call" : "crashed";
 }

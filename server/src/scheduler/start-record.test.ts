@@ -67,6 +67,19 @@ test("the first crash of a ready replica does not delay its successor, the secon
   assert.equal(startsAllowed(second, { nowMs: 101, starting: 0, max: 5 }), 0);
 });
 
+test("a replica that calls ended is replaced within a second, is no failure of the release, and refuses no other call", () => {
+  let record = failAt(undefined, 0, { kind: "by_call" });
+  assert.equal(startsAllowed(record, { nowMs: 0, starting: 0, max: 5 }), 1);
+  for (let atMs = 5_000; atMs < 100_000; atMs += 5_000) {
+    record = failAt(record, atMs, { kind: "by_call" });
+    assert.deepEqual([record.failures, record.retryAtMs - atMs], [0, 1000]);
+    assert.equal(shownFailure(record, atMs), undefined);
+  }
+  const failing = failAt(failAt(undefined, 0), 2000);
+  assert.equal(shownFailure(failAt(failing, 5000, { kind: "by_call" }), 5001), undefined, "it had started");
+  assert.equal(failAt(failAt(failing, 5000, { kind: "by_call" }), 8000).failures, 3);
+});
+
 test("after a failure replicas are tried one by one", () => {
   const record = failAt(undefined, 0);
   assert.equal(startsAllowed(undefined, { nowMs: 0, starting: 3, max: 5 }), 5);

@@ -23,11 +23,13 @@ export type Failure = {
   readonly beganAtMs: number;
   readonly atMs: number;
   readonly reason: string;
-  /** `crashed`: it was ready, but only briefly. `external`: the backend had no room for it, or it was ended from outside, which says nothing about the release. */
-  readonly kind: "exited" | "timeout" | "crashed" | "external";
+  /** `crashed`: it was ready, but only briefly. `by_call`: so it was, and calls ran on it. `external`: the backend had no room for it, or it was ended from outside, which says nothing about the release. */
+  readonly kind: "exited" | "timeout" | "crashed" | "by_call" | "external";
   readonly isRefused: boolean;
 };
 
+/** Calls that end one replica after the other must not keep a machine busy with starts alone. */
+const byCallMs = 1000;
 const policy: Backoff = { firstMs: 1000, factor: 2, msMax: 60_000, jitter: 0.1 };
 /** The longest wait after starts that failed for reasons outside the release. */
 const externalMsMax = 10_000;
@@ -46,6 +48,12 @@ export function recordFailure(record: StartRecord | undefined, failure: Failure,
   if (failure.kind === "external") {
     const waitedMs = before === undefined ? 0 : before.retryAtMs - before.failedAtMs;
     const retryAtMs = atMs + Math.min(externalMsMax, Math.max(policy.firstMs, waitedMs * policy.factor));
+    const failures = before?.failures ?? 0;
+    return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
+  }
+  if (failure.kind === "by_call") {
+    // A call is to blame, not the release: other calls wait for the next replica, and are not refused.
+    const retryAtMs = before === undefined ? atMs : atMs + byCallMs;
     const failures = before?.failures ?? 0;
     return { releaseId, failures, failedAtMs: atMs, retryAtMs, reason, isShown: false, isRefused };
   }

@@ -830,6 +830,7 @@ create table run_results (
   body bytea,
   body_bytes bigint not null,
   created_at timestamp with time zone not null default clock_timestamp(),
+  content_fields jsonb,
   constraint run_results_pkey PRIMARY KEY (run_id),
   constraint run_results_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE CASCADE
 );
@@ -1192,6 +1193,7 @@ create table webhook_deliveries (
   lease_holder text,
   lease_epoch bigint not null default 0,
   lease_until timestamp with time zone,
+  content_fields jsonb,
   constraint webhook_deliveries_pkey PRIMARY KEY (id),
   constraint webhook_deliveries_check CHECK (((ended_at IS NULL) = (state = 'pending'::text))),
   constraint webhook_deliveries_check1 CHECK (((lease_holder IS NULL) OR (state = 'pending'::text))),

@@ -137,7 +137,7 @@ export type Tables = {
   run_keys: { app_id: AppId; key: string; request_hash: Buffer; run_id: RunId; created_at: Generated<Date>; };
   run_requests: { run_id: RunId; target: string; lines: string; body: Buffer; };
   run_results: { run_id: RunId; status_code: number; content_type: string | null; body: Buffer | null;
-    body_bytes: number; created_at: Generated<Date>; };
+    body_bytes: number; created_at: Generated<Date>; content_fields: Json | null; };
   runs: { id: RunId; project_id: ProjectId; app_id: AppId;
     state: "pending" | "queued" | "running" | "success" | "failure" | "cancelled" | "timeout"; method: string;
     path: string; client_address: string; release_id: ReleaseId | null; replica_id: ReplicaId | null;
@@ -187,7 +187,8 @@ export type Tables = {
     content_type: string | null; body: Buffer | null; body_bytes: number;
     state: Generated<"pending" | "delivered" | "failed">; reason: string | null; attempts: Generated<number>;
     schedule_attempts: Generated<number>; created_at: Generated<Date>; due_at: Generated<Date>; ended_at: Date | null;
-    lease_holder: string | null; lease_epoch: Generated<number>; lease_until: Date | null; };
+    lease_holder: string | null; lease_epoch: Generated<number>; lease_until: Date | null; content_fields: Json | null;
+    };
   webhook_endpoints: { id: EndpointId; project_id: ProjectId; url: string; created_at: Generated<Date>;
     last_success_at: Date | null; last_failure_at: Date | null; last_failure: string | null; failing_since: Date | null;
     paused_at: Date | null; };

@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import type { DeliveryState } from "@slipway/contract/words.ts";
 import type { DeliveryId, EndpointId, ProjectId } from "#lib/ids.ts";
 import { readRows, type Db, type Tx } from "#store/database.ts";
+import { toJson } from "#store/json.ts";
 import type { NewDelivery } from "./delivery.ts";
 
 /** The columns of a new row. */
@@ -37,10 +38,11 @@ export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<
         ${column((row) => row.endpointId)}::uuid[], ${column((row) => row.endpointUrl)}::text[],
         ${column((row) => row.url)}::text[], ${column((row) => row.secretSealed)}::text[],
         ${column((row) => row.statusCode)}::smallint[], ${column((row) => row.contentType)}::text[],
+        ${column((row) => (row.contentFields === null ? null : toJson(row.contentFields)))}::jsonb[],
         ${column((row) => (isLarge(row) ? null : row.body))}::bytea[], ${column((row) => row.bodyBytes)}::bigint[],
         ${column((row) => row.failedReason)}::text[]
       ) with ordinality as given (id, project_id, app_id, run_id, endpoint_id, endpoint_url, url, secret_sealed, status_code,
-                  content_type, body, body_bytes, failed_reason, place)
+                  content_type, content_fields, body, body_bytes, failed_reason, place)
     ), known as (
       -- In order, so that two transactions that add the same endpoints do not wait for each other.
       insert into webhook_endpoints (id, project_id, url, created_at)
@@ -49,8 +51,8 @@ export async function addRows(tx: Tx, rows: readonly NewDeliveryRow[]): Promise<
       on conflict (id) do nothing
     )
     insert into webhook_deliveries (id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code,
-                                    content_type, body, body_bytes, state, reason, created_at, due_at, ended_at)
-    select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type,
+                                    content_type, content_fields, body, body_bytes, state, reason, created_at, due_at, ended_at)
+    select id, project_id, app_id, run_id, endpoint_id, url, secret_sealed, status_code, content_type, content_fields,
            coalesce(body, (select body from large where large.id = given.id)), body_bytes,
            case when failed_reason is null then 'pending' else 'failed' end, failed_reason,
            clock_timestamp(), clock_timestamp(), case when failed_reason is not null then clock_timestamp() end
@@ -148,7 +150,7 @@ export async function claimRows(db: Db, claim: Claim, { holder, leaseMs }: Holde
     returning claimed.id, claimed.lease_epoch as epoch, claimed.endpoint_id as "endpointId",
               claimed.project_id as "projectId", claimed.run_id as "runId", claimed.url,
               claimed.secret_sealed as "secretSealed", claimed.status_code as "statusCode",
-              claimed.content_type as "contentType", claimed.body,
+              claimed.content_type as "contentType", claimed.content_fields as "contentFields", claimed.body,
               claimed.schedule_attempts as "scheduleAttempts"`;
 }
 

@@ -11,6 +11,8 @@ export type NewDelivery = AppKey & {
   /** Of the answer. */
   readonly statusCode: number;
   readonly contentType: string | null;
+  /** Further fields of the body, in lower case. */
+  readonly contentFields: Readonly<Record<string, string>> | null;
   /** Null: above the size limit; it is then only recorded, as failed. */
   readonly body: Buffer | null;
   readonly bodyBytes: number;

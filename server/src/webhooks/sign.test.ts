@@ -21,6 +21,7 @@ function deliveryWith(changes: Partial<Delivery>): Delivery {
     secret: null,
     statusCode: 200,
     contentType: "application/json",
+    contentFields: null,
     body: Buffer.from('{"result":1}'),
     scheduleAttempts: 0,
     ...changes,

@@ -16,7 +16,8 @@ export type Signing = {
 export function headersOf(delivery: Delivery, { keys, nowMs }: Signing): Record<string, string> {
   const seconds = Math.floor(nowMs / 1000);
   const headers: Record<string, string> = {
-    "Content-Type": usableContentType(delivery.contentType),
+    "Content-Type": usable(delivery.contentType) ?? "application/json",
+    ...contentHeaders(delivery),
     "X-Request-Id": delivery.runId,
     "Slipway-Status-Code": String(delivery.statusCode),
     "webhook-id": delivery.id,
@@ -45,7 +46,17 @@ function bytesOfField(value: string): Buffer {
   return Buffer.from(value, /^[\0-\xff]*$/.test(value) ? "latin1" : "utf8");
 }
 
-/** Passes on the app's content type, unless it is not allowed in a header. */
-function usableContentType(contentType: string | null): string {
-  return contentType !== null && /^[\x20-\x7e\x80-\xff]{1,1024}$/.test(contentType) ? contentType : "application/json";
+/** What else the app says about the body. */
+function contentHeaders({ contentFields }: Delivery): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const name of ["Content-Encoding", "Content-Language", "Content-Disposition"]) {
+    const value = usable(contentFields?.[name.toLowerCase()] ?? null);
+    if (value !== null) headers[name] = value;
+  }
+  return headers;
+}
+
+/** Null: it is not allowed in a header. */
+function usable(value: string | null): string | null {
+  return value !== null && /^[\x20-\x7e\x80-\xff]{1,1024}$/.test(value) ? value : null;
 }

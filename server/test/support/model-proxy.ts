@@ -18,6 +18,8 @@ export class ModelProxy implements DemandSource, Occupancy {
   readonly outcomes = { served: 0, refused: 0, crashed: 0 };
   /** Called when a call begins to run, with the time that it waited. */
   onBegin: (waitedMs: number) => void = () => undefined;
+  /** Called when calls break off on a replica. */
+  onBroken: (replicaId: ReplicaId) => void = () => undefined;
   readonly #lineLengthMax: number;
   #view: ReplicaView | null = null;
   #nudge: (appId: AppId) => void = () => undefined;
@@ -82,6 +84,7 @@ export class ModelProxy implements DemandSource, Occupancy {
       this.#ended(replicaId);
     }
     this.#running.delete(replicaId);
+    if (calls.size > 0) this.onBroken(replicaId);
   }
 
   /** A replica of the app with a free slot, if any. */

@@ -2,6 +2,7 @@
 // and writes to a file how far it came. A crash of the platform repeats only the most recent lines.
 import type { Readable } from "node:stream";
 import type { ReplicaLine } from "#drivers/driver.ts";
+import type { ErrorLine } from "#drivers/exit-reason.ts";
 import { cutLines } from "#drivers/log-lines.ts";
 import { storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
@@ -82,12 +83,18 @@ export class ContainerLog {
   }
 
   /** The last lines of standard error. */
-  async lastErrorLines(): Promise<readonly string[]> {
+  async lastErrorLines(): Promise<readonly ErrorLine[]> {
     const { engine, containerId, hasFrames } = this.#options;
     const bytes = await engine.calls.getContainer(containerId).logs({ stderr: true, tail: 20, timestamps: true });
     const rest = { ...noRest };
-    const text = Buffer.concat(new LogFrames().take(bytes).map((message) => message.bytes));
-    return cut(rest, text, { isEnd: true, hasFrames }).map((line) => line.text);
+    let at = 0;
+    const lines = new LogFrames().take(bytes).flatMap((message) => {
+      at = Date.parse(message.time) || 0;
+      const whole = cut(rest, message.bytes, { isEnd: false, hasFrames });
+      return whole.map(({ runId, text }) => ({ at, runId, text }));
+    });
+    const unfinished = cut(rest, Buffer.alloc(0), { isEnd: true, hasFrames });
+    return [...lines, ...unfinished.map(({ runId, text }) => ({ at, runId, text }))];
   }
 
   /** Resolves once the current lines are stored, after which it delivers no more. */

@@ -253,9 +253,9 @@ export class Container {
     // Calls that broke off wait for the reason.
     const lines = state.OOMKilled ? [] : await this.#log.lastErrorLines().catch(() => []);
     // The runtime's own lines about a failed start follow the traceback.
-    const lastErrorLine = lines.findLast((line) => line.trim() !== "" && !line.startsWith("|| ")) ?? null;
+    const lastErrorLine = lines.findLast(({ text }) => text.trim() !== "" && !text.startsWith("|| ")) ?? null;
     const command = {
-      ...{ exitCode: state.ExitCode, program, lastErrorLine },
+      ...{ exitCode: state.ExitCode, program, lastErrorLine: lastErrorLine?.text ?? null },
       readBegin: (path: string, bytesMax: number) => beginOfFile(this.#calls, path, bytesMax),
     };
     const summary = exitSummary({

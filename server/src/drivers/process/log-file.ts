@@ -90,16 +90,17 @@ export class LogFile {
     if (this.#marks.length === marksMax) this.#marks = this.#marks.filter((_, index) => index % 2 === 1);
   }
 
-  /** The last non-empty line that was not read yet; null when there is none. */
-  async lastLine(): Promise<string | null> {
-    const { size } = await this.#stat();
+  /** The last non-empty line that was not read yet, with the time of the last write; null when there is none. */
+  async lastLine(): Promise<(CutLine & { readonly at: number }) | null> {
+    const { size, mtimeMs } = await this.#stat();
     const from = Math.max(this.#frontier, size - tailBytesMax);
     if (from >= size) return null;
     const buffer = Buffer.allocUnsafe(size - from);
     const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, from);
     const isCutting = from > this.#frontier;
     const { lines } = cutLines(buffer.subarray(0, bytesRead), { isCutting, isEnd: true, hasFrames: this.#hasFrames });
-    return lines.findLast(({ text }) => text.trim() !== "")?.text ?? null;
+    const last = lines.findLast(({ text }) => text.trim() !== "");
+    return last === undefined ? null : { ...last, at: mtimeMs };
   }
 
   /** Returns the next lines; null when there are none. Repeats the same lines until `stored` is called. */

@@ -1,6 +1,7 @@
 // Delivers the output of one replica to the sink. Alternates between both files, waits until lines are stored before it
 // reads more, and stores its position on disk. A crash of the platform repeats only the most recent lines.
 import type { ReplicaLine } from "#drivers/driver.ts";
+import type { ErrorLine } from "#drivers/exit-reason.ts";
 import { storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
 import { UnfinishedLine } from "#drivers/unfinished-line.ts";
 import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
@@ -25,7 +26,7 @@ export class ReplicaLog {
   #isNudged = false;
   #isGone = false;
   #flow: Promise<void> | null = null;
-  #lastErrorLine: string | null = null;
+  #lastErrorLine: ErrorLine | null = null;
 
   static async open(options: ReplicaLogOptions): Promise<ReplicaLog> {
     const kept = readJson(options.paths.offsets) as Partial<Record<Stream, LogPosition>> | null;
@@ -42,7 +43,7 @@ export class ReplicaLog {
   }
 
   /** The last non-empty line of standard error so far, for the message on how the replica exited. */
-  async lastErrorLine(): Promise<string | null> {
+  async lastErrorLine(): Promise<ErrorLine | null> {
     return (await this.#files.stderr.lastLine()) ?? this.#lastErrorLine;
   }
 
@@ -144,7 +145,7 @@ export class ReplicaLog {
     const timeOf = (at: number): number => Math.round(Math.min(nowMs, at));
     const all = piece.lines.map(({ runId, text, at }) => ({ replicaId, at: timeOf(at), stream, runId, text }));
     if (stream === "stderr")
-      this.#lastErrorLine = all.findLast(({ text }) => text.trim() !== "")?.text ?? this.#lastErrorLine;
+      this.#lastErrorLine = all.findLast(({ text }) => text.trim() !== "") ?? this.#lastErrorLine;
     const lines = this.#unfinished[stream].finished(all);
     if (piece.dropped === 0) return [...lines];
     const text = `[slipway] ${piece.dropped} lines were dropped here: the app wrote faster than its lines can be stored.`;

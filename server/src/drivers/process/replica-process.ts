@@ -370,18 +370,18 @@ export class ReplicaProcess {
     if (this.#endReason !== null) for (const dir of files.writtenFolders(paths)) await removeFolder(dir);
     const { exitCode } = files.readState(paths);
     const { program, appDir = paths.code } = record;
-    const lastErrorLine = await log.lastErrorLine();
+    const lastLine = await log.lastErrorLine();
     const readBegin = (path: string, bytesMax: number): Promise<Buffer | null> =>
       beginOfAppFile([paths.code, appDir], path, bytesMax);
     const summary = exitSummary({
       exitCode,
       startError: this.#startError,
-      lastErrorLine,
+      lastErrorLine: lastLine,
       asked: this.#asked,
       endReason: this.#endReason,
       ...memoryFacts(record, this.#memoryKillsBefore),
       program,
-      commandProblem: await commandProblem({ exitCode, program, lastErrorLine, readBegin }),
+      commandProblem: await commandProblem({ exitCode, program, lastErrorLine: lastLine?.text ?? null, readBegin }),
     });
     const isTold = this.#failure === null || this.#options.child === null;
     this.#ended =
