@@ -69,7 +69,8 @@ function repeatedValue(name: string, projectId: string | undefined, body: unknow
   if (name === repeatedProject) return projectId;
   if (!isMap(body) || !Object.hasOwn(body, name)) return undefined;
   const value = body[name];
-  return typeof value === "object" ? undefined : String(value);
+  const isSimple = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+  return isSimple ? String(value) : undefined;
 }
 
 function sameValue(name: string, given: unknown): unknown {

@@ -11,6 +11,12 @@ function filesOf(files: Readonly<Record<string, string>>) {
   };
 }
 
+/** Why the files are no project that can be installed; empty: they are one. */
+function refusalOf(files: Readonly<Record<string, string>>): string {
+  const read = pythonProject(filesOf(files), []);
+  return read.ok ? "" : read.reason;
+}
+
 const listed = `[project]
 name = "shop"
 dependencies = ["idna"]
@@ -40,8 +46,8 @@ test("a project is installed when it lists packages or is locked; its groups are
   assert.equal(project({}), null);
   assert.equal(project({ "pyproject.toml": "[tool.ruff]\nline-length = 100\n" }), null);
   assert.equal(project({ "pyproject.toml": '[project]\nname = "shop"\n' }), null);
-  assert.match(String(project({ "uv.lock": "version = 1" })), /no pyproject\.toml beside it/);
-  assert.match(String(project({ "pyproject.toml": "[project\n" })), /^pyproject\.toml is not valid TOML at line 1/);
+  assert.match(refusalOf({ "uv.lock": "version = 1" }), /no pyproject\.toml beside it/);
+  assert.match(refusalOf({ "pyproject.toml": "[project\n" }), /^pyproject\.toml is not valid TOML at line 1/);
 });
 
 test("packages that are files of the app are made from them", () => {
