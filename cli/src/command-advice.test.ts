@@ -8,5 +8,5 @@ test("the platform's advice names commands instead of operations, and other text
   assert.equal(withCommands(`Correct it and ${buildAgain}.`), "Correct it and build it again (slipway builds start).");
   assert.equal(withCommands(`Raise it${howToChange("owner")}.`), "Raise it (slipway apps set).");
   assert.equal(withCommands("PUT …/git-credentials/{host}) and"), "slipway git credentials set) and");
-  assert.equal(withCommands("GET …/unknown and POST /v2/x"), "GET …/unknown and POST /v2/x");
+  assert.equal(withCommands("GET …/apps/{app}/runs and POST /v2/x"), "GET …/apps/{app}/runs and POST /v2/x");
 });

@@ -90,6 +90,12 @@ test("only the command that runs the platform loads the platform; the others nee
     "lib/shell-quoted.ts",
     "apps/toml-check.ts",
     "deploy/requirements.ts",
+    "deploy/app-files.ts",
+    "deploy/python-packages.ts",
+    "drivers/builder.ts",
+    "drivers/project-command.ts",
+    "lib/decoded-text.ts",
+    "lib/fault.ts",
     "drivers/process/entrypoint-port.ts",
   ];
   const files = readdirSync(folder).filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));

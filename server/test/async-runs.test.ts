@@ -36,7 +36,8 @@ async function failuresAreToldAndForwarded(fixture: Fixture): Promise<void> {
   assert.deepEqual([dead.status, dead.statusCode], ["failure", 502]);
   const fault = await delivered(fixture, dying);
   const { message } = JSON.parse(fault.body) as { message: string };
-  assert.match(message, new RegExp(`^The app's replica failed: .* run ${dying};`), "the platform's own is forwarded");
+  const own = new RegExp(`^The app's replica ended during the call\\. .*exit code 3.* run ${dying} `);
+  assert.match(message, own, "the platform's own is forwarded");
   assert.match(dead.reason ?? "", /^The app's replica ended during the run\. .*exit code/);
   assert.equal((await result(fixture, "echo", dying)).status, 404);
 }

@@ -23,6 +23,7 @@ const types: Readonly<Record<string, string>> = {
 
 /** In names of XML languages and of forms of JSON schemas, and in messages of packages that say where they are explained; none is asked for anything. */
 const namedHosts = [
+  "example.com",
   "www.w3.org",
   "json-schema.org",
   "react.dev",

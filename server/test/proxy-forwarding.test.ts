@@ -69,7 +69,7 @@ test(
     assert.deepEqual(forwarded, [
       {
         ...{ runId, projectId, appId: appIdOf(projectId, "hello"), url, secret: "s3cret" },
-        ...{ status: 418, contentType: "text/plain", body: bytes, bodyBytes: 5 },
+        ...{ status: 418, contentType: "text/plain", contentFields: null, body: bytes, bodyBytes: 5 },
       },
     ]);
     const [finished] = bed.finished;

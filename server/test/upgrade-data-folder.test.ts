@@ -52,7 +52,9 @@ function lasting(value: Json): Json {
   if (Array.isArray(value)) return value.filter((one) => one === null || !isUnderWay(one)).map(lasting);
   if (typeof value !== "object" || value === null) return value;
   if (value.item !== undefined && isUnderWay(value.item)) return null;
-  const kept = Object.entries(value).filter(([name]) => !moving.has(name) || value.closed_at !== undefined);
+  // Added since.
+  const { pageUrl: _, ...known } = value;
+  const kept = Object.entries(known).filter(([name]) => !moving.has(name) || value.closed_at !== undefined);
   return Object.fromEntries(kept.map(([name, one]) => [name, lasting(one)]));
 }
 

@@ -253,7 +253,10 @@ test(
 test("lists of a project wait for each other, so that large folders leave time to everything else", async () => {
   const waiting: (() => void)[] = [];
   const list = () => new Promise<readonly StoredEntry[]>((resolve) => waiting.push(() => resolve([])));
-  const { listFiles } = volumeHandlers({ volumes: { list } } as unknown as HandlerParts);
+  const { listFiles } = volumeHandlers({
+    volumes: { list },
+    ownerKeyOf: () => Promise.resolve("somebody"),
+  } as unknown as HandlerParts);
   const call = { query: { pageSize: 1 }, request: { params: { project_id: projectId, volume_id: "default" } } };
   const all = Array.from({ length: 23 }, () => listFiles(call as unknown as ApiCall));
   const message = /requests for lists of files at once: .* 20 wait/;
