@@ -44,12 +44,12 @@ test("a build that fails says why the app cannot be called", async (t) => {
     };
   });
   const call = {
-    commands: `curl -s "\${APP%/*}/hello/run" -H "Authorization: Bearer $(value inferenceToken)" -d '{}'`,
+    commands: `curl -s "\${APP%/*}/greeter/run" -H "Authorization: Bearer $(value inferenceToken)" -d '{}'`,
     shown: null,
   };
   const output = await runGuide([...wanted, call], { dataDir: platform.dataDir, cwd: home, env });
   assert.match(
     output,
-    /"message":"hello has no release yet: its latest build is in state build_failure: .*no-such-folder/,
+    /"message":"greeter has no release yet: its latest build is in state build_failure: .*no-such-folder/,
   );
 });
