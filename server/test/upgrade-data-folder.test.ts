@@ -25,8 +25,9 @@ const { runs } = facts;
 /** Runs, and deliveries of runs, that were under way go on. */
 const underWay: ReadonlySet<string> = new Set([runs.running, runs.waiting, runs.undelivered]);
 const isUnderWay = ({ id, runId }: Json): boolean => underWay.has(id) || underWay.has(runId);
-/** What a use of a token, a new month or what the calls of a test cost changes. */
+/** What a use of a token, a new month or what the calls of a test cost changes; pageUrl is new. */
 const moving = new Set([
+  "pageUrl",
   "last_used_at",
   "last_used_address",
   "month",
@@ -52,9 +53,7 @@ function lasting(value: Json): Json {
   if (Array.isArray(value)) return value.filter((one) => one === null || !isUnderWay(one)).map(lasting);
   if (typeof value !== "object" || value === null) return value;
   if (value.item !== undefined && isUnderWay(value.item)) return null;
-  // Added since.
-  const { pageUrl: _, ...known } = value;
-  const kept = Object.entries(known).filter(([name]) => !moving.has(name) || value.closed_at !== undefined);
+  const kept = Object.entries(value).filter(([name]) => !moving.has(name) || value.closed_at !== undefined);
   return Object.fromEntries(kept.map(([name, one]) => [name, lasting(one)]));
 }
 
