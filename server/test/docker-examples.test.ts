@@ -2,7 +2,7 @@
 import "#test/support/leftovers.ts";
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { makeBase, noEngine, openRegistry } from "#test/support/docker-engine.ts";
+import { makeBase, noEngine, openRegistry, type TestRegistry } from "#test/support/docker-engine.ts";
 import { startDockerPlatform, type DockerPlatform } from "#test/support/docker-platform.ts";
 import { runDocker } from "#test/support/dockerd.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
@@ -17,13 +17,17 @@ import { until } from "#test/support/until.ts";
 const skip = await noEngine();
 
 test("app folders give the same answers in containers as in processes", { skip, timeout: 900_000 }, async (t) => {
-  const docker = await startDockerPlatform(t, { SLIPWAY_GIT_URL: await serveExamples(t, styleFolders) });
+  const registry = await openRegistry(t);
+  const docker = await startDockerPlatform(t, {
+    SLIPWAY_GIT_URL: await serveExamples(t, styleFolders),
+    SLIPWAY_DOCKER_REGISTRIES: registry.host,
+  });
   const { platform } = docker;
   const noIndex = await packageIndexAnswers();
   const ownImage: Scenario = {
     promise: "a folder with a base image from a private registry: the app finds what the image has",
     needsPackages: false,
-    run: () => tryOwnImage(docker, t),
+    run: () => tryOwnImage(docker, registry, t),
   };
   const kindOf = ({ needsPackages }: Scenario): string => String(needsPackages);
   const all = [...sharedScenarios, ...imageScenarios, ownImage];
@@ -32,8 +36,11 @@ test("app folders give the same answers in containers as in processes", { skip, 
   }
 });
 
-async function tryOwnImage({ platform, engine }: DockerPlatform, t: TestContext): Promise<void> {
-  const registry = await openRegistry(t);
+async function tryOwnImage(
+  { platform, engine }: DockerPlatform,
+  registry: TestRegistry,
+  t: TestContext,
+): Promise<void> {
   const image = registry.push(engine, makeBase(t, engine, "ours"), "own/marked:1");
   const settings = { name: "style-image", gitPath: "style-image", baseImage: image };
   const refused = await deploy(platform, { ...settings, name: "no-auth" });
