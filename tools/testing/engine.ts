@@ -51,11 +51,20 @@ export async function startEngineService(
     server.close();
     const engine = await starting?.catch(() => undefined);
     starting = undefined;
-    const left = engine?.left() ?? [];
+    const left = engine === undefined ? [] : leftOn(engine);
     await engine?.stop();
     return left;
   };
   return { socketPath, stop };
+}
+
+/** An engine that was ended from outside cannot be asked. */
+function leftOn(engine: StartedEngine): string[] {
+  try {
+    return engine.left();
+  } catch (error) {
+    return [`what is on the Docker engine, which no longer answers: ${String(error)}`];
+  }
 }
 
 async function start(folder: string): Promise<StartedEngine> {

@@ -16,6 +16,8 @@ import { slowFiles } from "./slow-files.ts";
 const filesAtOnce = availableParallelism() + 1;
 /** A test that takes longer is considered hung. */
 const testWaitMs = 300_000;
+/** Ends a file that hangs. */
+const fileDeadline = new URL("file-deadline.ts", import.meta.url).href;
 
 /** The result of a run. */
 export type Outcome = {
@@ -48,7 +50,8 @@ export async function runNodeTests(given: {
   const all = slowFilesFirst(isShort ? drawn(found) : found);
   const files = batchFolder === null ? all : writeBatches(all, { cwd, folder: batchFolder });
   if (files.length === 0) throw new Error(`there is no test file ${patterns.join(" ")}`);
-  const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv: options };
+  const execArgv = [...options, "--import", fileDeadline];
+  const settings = { concurrency: filesAtOnce, timeout: testWaitMs, execArgv };
   const events = run({ files, cwd, signal, ...settings });
   const outcome: Outcome = { ok: false, failed: [], skipped: [], counts: [], durations: new Map() };
   await pipeline(Readable.from(withoutCounts(events, outcome, cwd)), new SpecReporter(), process.stdout, {
