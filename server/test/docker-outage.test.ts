@@ -44,7 +44,7 @@ test(
     const statusOfSlow = async (): Promise<unknown> => (await platform.api("GET", build)).body.status;
     const logOfSlow = async (): Promise<string> =>
       ((await platform.api("GET", `${build}/logs`)).body.logs as { log: string }[]).map(({ log }) => log).join("\n");
-    await until("the step runs", async () => /^begun$/m.test(await logOfSlow()));
+    await until("the step runs", async () => /^begun$/m.test(await logOfSlow()), { deadlineMs: 120_000 });
     await own.end("SIGKILL");
 
     const refused = await platform.call("app", "run", {});

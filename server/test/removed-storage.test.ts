@@ -23,6 +23,7 @@ import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
+import { stubbornWriter } from "#test/support/stubborn-writer.ts";
 import { until } from "#test/support/until.ts";
 import { openVolumes } from "#volumes/open.ts";
 
@@ -31,25 +32,6 @@ const sandbox = await detectSandbox(tmpdir());
 const skip = sandbox.kind === "none" ? sandbox.reason : false;
 const isUserOwned = sandbox.kind === "namespaces" && sandbox.isUserOwned;
 const projectId = "p-00000001" as ProjectId;
-
-/** Works in a folder of its storage, and goes on after that was removed: new files appear faster than others can go. */
-const stubborn = `
-import os, threading, time
-os.makedirs("/persistent-storage/r/sub", exist_ok=True)
-os.chdir("/persistent-storage/r/sub")
-def fill(name):
-    count = 0
-    while True:
-        try:
-            with open(name + str(count), "wb") as file:
-                file.write(b"x" * 100_000)
-        except OSError:
-            pass
-        count += 1
-        time.sleep(0.001)
-for name in "abcd":
-    threading.Thread(target=fill, args=[name]).start()
-print("writing", flush=True)`;
 
 test(
   "an app that keeps writing in a removed folder is ended with the reason, and the folder goes",
@@ -80,7 +62,7 @@ test(
       await fixture.close();
     });
     const artifact = fixture.artifact({});
-    const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: [python, "-c", stubborn] });
+    const spec = replicaSpec({ artifact, runtime: "custom", entrypoint: [python, "-c", stubbornWriter] });
     await driver.start(spec, live);
     await sink.line(spec.replicaId, "writing");
     await files.removeFolder({ projectId: spec.projectId, names: ["r"] });
@@ -129,7 +111,7 @@ test("a replica of a project whose removed folders have grown beyond its limit i
     await driver.close();
     await fixture.close();
   });
-  const entrypoint = [python, "-c", stubborn];
+  const entrypoint = [python, "-c", stubbornWriter];
   const spec = replicaSpec({ artifact: fixture.artifact({}), runtime: "custom", entrypoint });
   await driver.start(spec, live);
   await sink.line(spec.replicaId, "writing");

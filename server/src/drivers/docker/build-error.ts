@@ -53,11 +53,16 @@ function explain(failure: BuildFailure, given: BuildSetting): string {
     const { list, number, line } = step.command;
     return `Command ${number} of ${list} ${end}: ${shown(line)}.${said(output)} See its output above; fix the command and ${buildAgain}.`;
   }
-  const [, parsing] = /dockerfile parse error:? (.*)/i.exec(reason) ?? [];
+  const [, parsing] = /dockerfile parse error:?(?: on)? (.*)/i.exec(reason) ?? [];
   if (parsing !== undefined) {
     const own = parsing.replace(/(?<=^(?:on )?line )\d+/, (line) => String(Number(line) - headLines));
     const isLikely = given.hasHereDocument && /unknown instruction/i.test(parsing);
     return `The Dockerfile cannot be read: ${shown(own)}. ${isLikely ? hereDocument : "Fix it"} and ${buildAgain}.`;
+  }
+  const [, right] = /\b(network\.host|security\.insecure) is not allowed/.exec(reason) ?? [];
+  if (right !== undefined) {
+    const flag = right === "network.host" ? "--network=host" : "--security=insecure";
+    return `A step of the Dockerfile asks for ${flag}, which no build gets here: leave it out, and ${buildAgain}.`;
   }
   if (step === null && title?.startsWith("Step ") === true) {
     return `${shown(title)}: this ${end}.${said(output)} Fix the Dockerfile and ${buildAgain}.`;

@@ -8,6 +8,7 @@ import { groupOfProcess } from "#drivers/process/cgroup-detect.ts";
 import { readText } from "#drivers/process/read-text.ts";
 import { projectIdOf } from "#lib/ids.ts";
 import type { KeyedNames } from "./keyed-names.ts";
+import { upperFolder } from "./overlay.ts";
 
 export type StepLimits = {
   /** Where the engine keeps its data. */
@@ -49,7 +50,8 @@ export class BuildSteps {
     if (steps.length === 0) return;
     const mounts = readText("/proc/self/mountinfo");
     for (const id of steps) {
-      const folder = writtenBy(mounts, join(this.#folder, id, "rootfs"));
+      // It may begin in the engine's own folder for them.
+      const folder = upperFolder(mounts, join(this.#folder, id, "rootfs"));
       if (folder !== null) this.written.add(resolve(this.#engineRoot, "overlay2", folder));
       const group = this.#groupOf(id);
       if (group.length > 0 && limitStep(group, this.#limits)) this.#limited.add(id);
@@ -94,10 +96,4 @@ function limitStep(group: Cgroup, limits: CgroupLimits): boolean {
     if (code === "ENOENT" || code === "ENODEV") return true;
     throw error;
   }
-}
-
-/** The folder with the changes to a step's files, where the engine stores images as overlays; it may begin in the engine's own folder for them. */
-function writtenBy(mounts: string, rootfs: string): string | null {
-  const line = mounts.split("\n").find((one) => one.split(" ")[4] === rootfs);
-  return /[ ,]upperdir=([^, ]+)/.exec(line ?? "")?.[1] ?? null;
 }

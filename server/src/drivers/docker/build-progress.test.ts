@@ -175,6 +175,21 @@ ERROR: failed to build: failed to solve: process "/bin/sh -c # Build 01\\nset -e
     "#5 [packages 1/1] RUN x\n#5 1.0 OSError: [Errno 28] No space left on device\n#5 ERROR: exit code: 1",
     /^The disk of the Docker engine is full/,
   ],
+  [
+    "an unknown instruction, as newer engines say it",
+    "#1 [internal] load build definition from Dockerfile\n#1 DONE 0.1s\ndockerfile parse error on line 2: unknown instruction: FORM (did you mean FROM?)",
+    /^The Dockerfile cannot be read: line 1: unknown instruction: FORM \(did you mean FROM\?\)\. Fix it/,
+  ],
+  [
+    "what newer engines say without a word in front",
+    "#1 [internal] load build definition from Dockerfile\n#1 DONE 0.1s\nbase name ($X) should not be blank\n",
+    /^The image could not be built: base name \(\$X\) should not be blank\. See/,
+  ],
+  [
+    "a right that no build has",
+    "#2 DONE 0.0s\nERROR: failed to build: failed to solve: failed to load LLB: network.host is not allowed",
+    /^A step of the Dockerfile asks for --network=host, which no build gets here: leave it out, and/,
+  ],
   ["something unknown", "#5 exporting to image\n#5 ERROR: it broke", /^The image could not be built: it broke\. See/],
 ];
 

@@ -75,6 +75,8 @@ export class BuildProgress {
   readonly facts: Map<string, string>;
   #failed: Vertex | null = null;
   #reason = "";
+  /** What the client of a newer engine says last, without a word of its own in front. */
+  #lastWord = "";
   #exitCode: string | null = null;
   #engineReason: string | null = null;
   #problem: string | null = null;
@@ -94,6 +96,7 @@ export class BuildProgress {
       this.#engineReason = causeOf(text) ?? this.#engineReason;
       if (/^(?:error|ERROR): |^failed to |^executor failed|^Error|^Cannot connect|^unexpected EOF$/.test(text))
         this.#reason = text;
+      if (text.trim() !== "") this.#lastWord = text;
       return;
     }
     const vertex = this.#vertices.get(id);
@@ -113,7 +116,8 @@ export class BuildProgress {
   failure(): BuildFailure {
     const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};
     return {
-      ...{ step, title, image, output, reason: this.#reason, problem: this.#problem },
+      ...{ step, title, image, output, problem: this.#problem },
+      reason: this.#reason === "" ? this.#lastWord : this.#reason,
       engineReason: this.#exitCode === null ? this.#engineReason : null,
       exitCode: this.#exitCode === null ? null : Number(this.#exitCode),
     };

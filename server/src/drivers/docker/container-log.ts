@@ -9,6 +9,7 @@ import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { ContainerFile, LogReached } from "./container-file.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
 import { LogFrames, type LogMessage } from "./log-frames.ts";
+import { UnfinishedOutput } from "./unfinished-output.ts";
 
 export type ContainerLogOptions = OutputOptions & {
   readonly containerId: string;
@@ -41,6 +42,10 @@ export class ContainerLog {
   #reached: LogReached;
   #keptAtMs = Number.NEGATIVE_INFINITY;
   readonly #gone = new AbortController();
+  readonly #unfinished: UnfinishedOutput;
+  /** The last lines that are handed to be stored, and how many batches wait with them. */
+  #storing: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
   #flow: Promise<unknown> | null = null;
   #stream: Readable | null = null;
 
@@ -48,6 +53,16 @@ export class ContainerLog {
     this.#options = options;
     this.#position = options.file.position;
     this.#reached = options.file.reached;
+    this.#unfinished = new UnfinishedOutput({
+      ...options,
+      isBehind: () => this.#waiting > 0,
+      onLines: (lines) => void this.#store(lines),
+    });
+  }
+
+  /** From now on lines that the container does not end are seen too. */
+  async attach(): Promise<void> {
+    await this.#unfinished.attach();
   }
 
   /** Begins to deliver what the container prints. */
@@ -69,6 +84,7 @@ export class ContainerLog {
     if (this.#gone.signal.aborted) return;
     this.#gone.abort();
     this.#stream?.destroy();
+    this.#unfinished.detach();
   }
 
   /** The container has exited: delivers the rest, with an unfinished last line. False: closed before. */
@@ -88,7 +104,7 @@ export class ContainerLog {
     const bytes = await engine.calls.getContainer(containerId).logs({ stderr: true, tail: 20, timestamps: true });
     const rest = { ...noRest };
     let at = 0;
-    const lines = new LogFrames().take(bytes).flatMap((message) => {
+    const lines = new LogFrames({ hasTimes: true }).take(bytes).flatMap((message) => {
       at = Date.parse(message.time) || 0;
       const whole = cut(rest, message.bytes, { isEnd: false, hasFrames });
       return whole.map(({ runId, text }) => ({ at, runId, text }));
@@ -103,12 +119,15 @@ export class ContainerLog {
     this.containerGone();
     this.#stream?.destroy();
     await this.#flow;
+    await this.#storing;
+    this.#unfinished.close();
     this.#options.file.keep({ position: this.#position, reached: this.#reached });
   }
 
   async #read(isGone: boolean): Promise<void> {
     const { engine, containerId } = this.#options;
     const reached = this.#reached;
+    if (!isGone) void this.#unfinished.attach().catch(() => undefined);
     for (const rest of Object.values(this.#rests)) Object.assign(rest, noRest);
     const asked = { follow: true, stdout: true, stderr: true, timestamps: true, ...sinceOf(this.#position) } as const;
     // 404 and 409: it was removed.
@@ -118,7 +137,7 @@ export class ContainerLog {
     // The engine does not always end what it was asked for before the container's end.
     const until = isGone ? this.#stop.signal : this.#gone.signal;
     if (until.aborted) this.#stream.destroy();
-    const frames = new LogFrames();
+    const frames = new LogFrames({ hasTimes: true });
     for await (const chunk of untilAborted(this.#stream, until)) {
       // Parts of a long line have the same time.
       const messages = frames.take(chunk).filter(({ stream, time }) => time > reached[stream]);
@@ -139,6 +158,7 @@ export class ContainerLog {
     }
     if (!(await this.#store(lines))) return false;
     this.#moveTo(position, reached);
+    this.#unfinished.look();
     return true;
   }
 
@@ -146,13 +166,19 @@ export class ContainerLog {
     const { replicaId, hasFrames, clock } = this.#options;
     const at = Math.min(clock.now(), Date.parse(message.time) || clock.now());
     const lines = cut(this.#rests[message.stream], message.bytes, { isEnd, hasFrames });
-    return lines.map(({ runId, text }) => ({ replicaId, at, stream: message.stream, runId, text }));
+    const { stream } = message;
+    const all = lines.map(({ runId, text }) => ({ replicaId, at, stream, runId, text }));
+    return [...this.#unfinished.finished(stream, all)];
   }
 
-  /** False when closed before the lines were stored: they will be read again. */
+  /** One batch after the other. False when closed before the lines were stored: they will be read again. */
   async #store(lines: readonly ReplicaLine[]): Promise<boolean> {
     const { signal } = this.#stop;
-    return lines.length === 0 ? !signal.aborted : await storeLines(lines, { ...this.#options, signal });
+    if (lines.length === 0) return !signal.aborted;
+    this.#waiting++;
+    const stored = this.#storing.then(() => storeLines(lines, { ...this.#options, signal }));
+    this.#storing = stored.finally(() => this.#waiting--).catch(() => undefined);
+    return await stored;
   }
 
   #moveTo(position: string, reached: LogReached): void {

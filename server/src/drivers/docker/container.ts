@@ -10,6 +10,7 @@ import { commandProblem } from "#drivers/command-problem.ts";
 import { exitSummary, type ExitSummary } from "#drivers/exit-reason.ts";
 import type { Clock } from "#lib/clock.ts";
 import { listeningSockets, listensElsewhere } from "#drivers/listening-ports.ts";
+import { readText } from "#drivers/process/read-text.ts";
 import { askToEnd } from "./ask-to-end.ts";
 import { runInside } from "./run-inside.ts";
 import type { ContainerFile } from "./container-file.ts";
@@ -17,6 +18,7 @@ import { beginOfFile } from "./container-archive.ts";
 import { ContainerLog } from "./container-log.ts";
 import type { ContainerRecord } from "./container-spec.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
+import { upperFolder } from "./overlay.ts";
 
 export type ContainerOptions = {
   readonly containerId: string;
@@ -121,7 +123,14 @@ export class Container {
   /** Accepts the current state of an adopted container without emitting events. */
   async takeIn(): Promise<void> {
     const info = await unlessStatus([404], this.#calls.inspect());
-    if (info?.State.Running === true) this.#takeIn(info);
+    if (info?.State.Running !== true) return;
+    await this.attach();
+    this.#takeIn(info);
+  }
+
+  /** From now on its unfinished lines are seen: all, when it has not started. An engine that fails fails what follows as well. */
+  async attach(): Promise<void> {
+    await this.#log.attach().catch(() => undefined);
   }
 
   /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
@@ -215,17 +224,18 @@ export class Container {
   /** The folders that it writes to, where the engine stores images as overlays that this process may read. */
   #watchDisk({ GraphDriver, Mounts, State }: ContainerInspectInfo): void {
     const { disk, record, isNew } = this.#options;
-    // Newer engines with another store of images do not tell.
     const { UpperDir } = ((GraphDriver as typeof GraphDriver | undefined)?.Data ?? {}) as {
       readonly UpperDir?: string;
     };
+    // Engines that keep images in containerd's store do not tell.
+    const written = UpperDir ?? upperFolder(readText(`/proc/${State.Pid}/mountinfo`), "/");
     // An image can ask for more folders (VOLUME).
     const volumes = Mounts.filter(({ Type }) => Type === "volume").map(({ Source }) => Source);
     this.#removeWriter = disk?.add(
       {
         kind: "replica",
         ...{ id: record.replicaId, projectId: record.projectId },
-        folders: () => [...(UpperDir === undefined ? [] : [UpperDir]), ...volumes],
+        folders: () => [...(written === null ? [] : [written]), ...volumes],
         pid: () => State.Pid,
         end: (reason) => this.endFor(reason),
       },

@@ -173,6 +173,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       container = this.#containerOf(containerId, record, true);
       this.replicas.set(replicaId, container);
       signal.throwIfAborted();
+      await container.attach();
       await calls.start();
       signal.throwIfAborted();
     } catch (error) {

@@ -1,10 +1,10 @@
-// Takes apart the engine's stream of a container's log. Pure.
-// Format: https://docs.docker.com/reference/api/engine/ (attach, "Stream format"), each message with its time in front.
+// Takes apart the engine's stream of a container's output. Pure.
+// Format: https://docs.docker.com/reference/api/engine/ (attach, "Stream format"); in a log, each message with its time in front.
 
 /** One write of the container, at most a line or 16 KiB of one. */
 export type LogMessage = {
   readonly stream: "stdout" | "stderr";
-  /** As the engine writes it: UTC with nine decimals, so that the order of times is that of the texts. */
+  /** As the engine writes it: UTC with nine decimals, so that the order of times is that of the texts. Empty without times. */
   readonly time: string;
   readonly bytes: Buffer;
 };
@@ -14,7 +14,12 @@ const space = 0x20;
 
 /** Keeps what is left of a frame until its rest arrives. */
 export class LogFrames {
+  readonly #hasTimes: boolean;
   #rest: Buffer = Buffer.alloc(0);
+
+  constructor({ hasTimes }: { readonly hasTimes: boolean }) {
+    this.#hasTimes = hasTimes;
+  }
 
   /** The messages that are complete with this chunk. */
   take(chunk: Buffer): LogMessage[] {
@@ -23,15 +28,16 @@ export class LogFrames {
     while (bytes.length >= headBytes) {
       const end = headBytes + bytes.readUInt32BE(4);
       if (bytes.length < end) break;
-      messages.push(messageOf(bytes[0] === 2 ? "stderr" : "stdout", bytes.subarray(headBytes, end)));
+      messages.push(this.#messageOf(bytes[0] === 2 ? "stderr" : "stdout", bytes.subarray(headBytes, end)));
       bytes = bytes.subarray(end);
     }
     this.#rest = bytes;
     return messages;
   }
-}
 
-function messageOf(stream: LogMessage["stream"], bytes: Buffer): LogMessage {
-  const at = bytes.indexOf(space);
-  return { stream, time: bytes.toString("latin1", 0, at), bytes: bytes.subarray(at + 1) };
+  #messageOf(stream: LogMessage["stream"], bytes: Buffer): LogMessage {
+    if (!this.#hasTimes) return { stream, time: "", bytes };
+    const at = bytes.indexOf(space);
+    return { stream, time: bytes.toString("latin1", 0, at), bytes: bytes.subarray(at + 1) };
+  }
 }

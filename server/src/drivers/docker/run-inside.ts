@@ -15,7 +15,7 @@ export async function runInside(
   const given = { Cmd: [...command], AttachStdout: true };
   const run = await streams.getContainer(containerId).exec(given);
   const stream = (await run.start({ hijack: false, stdin: false })) as unknown as Readable;
-  const frames = new LogFrames();
+  const frames = new LogFrames({ hasTimes: false });
   let output = Buffer.alloc(0);
   for await (const chunk of stream) {
     if (output.length > outputBytesMax) continue;

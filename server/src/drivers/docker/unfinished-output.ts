@@ -1,0 +1,158 @@
+// What a running container has printed of a line that has not ended: the engine's log has only
+// whole lines, so it is read from the container itself. Nothing is read again: the log has it all
+// once the line ends.
+import type { Readable } from "node:stream";
+import type { ReplicaLine } from "#drivers/driver.ts";
+import { cutLines, unfinishedLine } from "#drivers/log-lines.ts";
+import type { OutputOptions } from "#drivers/stored-lines.ts";
+import { UnfinishedLine } from "#drivers/unfinished-line.ts";
+import type { Engine } from "./engine.ts";
+import { LogFrames } from "./log-frames.ts";
+
+type Stream = ReplicaLine["stream"];
+
+export type UnfinishedOutputOptions = Pick<OutputOptions, "replicaId" | "hasFrames" | "clock"> & {
+  readonly containerId: string;
+  readonly engine: Engine;
+  /** Lines of the log are on their way, which come first. */
+  readonly isBehind: () => boolean;
+  readonly onLines: (lines: readonly ReplicaLine[]) => void;
+};
+
+const streams: readonly Stream[] = ["stdout", "stderr"];
+const newline = 0x0a;
+/** How soon after output the unfinished lines are looked at. */
+const lookAfterMs = 50;
+/** The engine attaches at once, unless it hangs. */
+const attachWaitMs = 10_000;
+/** So much is collected before it is joined: an app may print byte by byte. */
+const looseBytesMax = 4096;
+
+/** The unfinished lines of one container. */
+export class UnfinishedOutput {
+  readonly #options: UnfinishedOutputOptions;
+  readonly #tails: Readonly<Record<Stream, Tail>>;
+  readonly #unfinished: Readonly<Record<Stream, UnfinishedLine>>;
+  #attached: Readable | null = null;
+  #attaching: Promise<void> | null = null;
+  #cancelLook: (() => void) | undefined;
+  #isDetached = false;
+
+  constructor(options: UnfinishedOutputOptions) {
+    this.#options = options;
+    const { clock, hasFrames } = options;
+    const line = (): UnfinishedLine => new UnfinishedLine({ clock, onDue: () => this.look() });
+    this.#tails = { stdout: new Tail(hasFrames), stderr: new Tail(hasFrames) };
+    this.#unfinished = { stdout: line(), stderr: line() };
+  }
+
+  /**
+   * From then on it sees what the container prints; before the container starts, it misses nothing.
+   */
+  async attach(): Promise<void> {
+    if (this.#isDetached || this.#attached !== null) return;
+    this.#attaching ??= this.#attach().finally(() => (this.#attaching = null));
+    await this.#attaching;
+  }
+
+  /** The finished lines of the log, but for one that was delivered as it is. */
+  finished<Line extends ReplicaLine>(stream: Stream, lines: readonly Line[]): readonly Line[] {
+    return this.#unfinished[stream].finished(lines);
+  }
+
+  /** Delivers the unfinished lines that are due. */
+  look(): void {
+    if (this.#isDetached || this.#options.isBehind()) return;
+    const { replicaId, clock, onLines } = this.#options;
+    const lines: ReplicaLine[] = [];
+    for (const stream of streams) {
+      const due = this.#unfinished[stream].due(this.#tails[stream].line());
+      if (due !== null) lines.push({ replicaId, at: clock.now(), stream, ...due });
+    }
+    if (lines.length > 0) onLines(lines);
+  }
+
+  /** The container is gone: the log has all of it. */
+  detach(): void {
+    this.#isDetached = true;
+    this.#attached?.destroy();
+    this.#cancelLook?.();
+  }
+
+  close(): void {
+    this.detach();
+    for (const line of Object.values(this.#unfinished)) line.stop();
+  }
+
+  async #attach(): Promise<void> {
+    const { engine, containerId, clock } = this.#options;
+    const late = new AbortController();
+    const cancel = clock.after(attachWaitMs, () => late.abort(new Error("the engine did not attach in time")));
+    const asked = { stream: true, stdout: true, stderr: true, abortSignal: late.signal } as const;
+    const attached = (await engine.streams
+      .getContainer(containerId)
+      .attach(asked)
+      .finally(cancel)) as unknown as Readable;
+    const frames = new LogFrames({ hasTimes: false });
+    for (const tail of Object.values(this.#tails)) tail.clear();
+    // Read at once, always: the engine would have the app wait.
+    attached.on("data", (chunk: Buffer) => this.#take(frames, chunk));
+    // The log is read on, and then this is attached again.
+    attached.on("error", () => undefined).once("close", () => (this.#attached = null));
+    this.#attached = attached;
+    if (this.#isDetached) attached.destroy();
+  }
+
+  #take(frames: LogFrames, chunk: Buffer): void {
+    for (const { stream, bytes } of frames.take(chunk)) this.#tails[stream].add(bytes);
+    this.#cancelLook ??= this.#options.clock.after(lookAfterMs, () => {
+      this.#cancelLook = undefined;
+      this.look();
+    });
+  }
+}
+
+/** What follows the last newline of a stream. */
+class Tail {
+  readonly #hasFrames: boolean;
+  #bytes: Buffer = Buffer.alloc(0);
+  #loose: Buffer[] = [];
+  #looseBytes = 0;
+  #isCutting = false;
+
+  constructor(hasFrames: boolean) {
+    this.#hasFrames = hasFrames;
+  }
+
+  add(bytes: Buffer): void {
+    const start = bytes.lastIndexOf(newline) + 1;
+    if (start > 0) this.clear();
+    this.#loose.push(bytes.subarray(start));
+    this.#looseBytes += bytes.length - start;
+    if (this.#looseBytes > looseBytesMax) this.#join();
+  }
+
+  clear(): void {
+    this.#bytes = Buffer.alloc(0);
+    this.#loose = [];
+    this.#looseBytes = 0;
+    this.#isCutting = false;
+  }
+
+  /** Null: there is none, or it is so long that its beginning was delivered as a line. */
+  line() {
+    this.#join();
+    return this.#isCutting ? null : unfinishedLine(this.#bytes, this.#hasFrames);
+  }
+
+  #join(): void {
+    if (this.#looseBytes === 0) return;
+    const all = Buffer.concat([this.#bytes, ...this.#loose]);
+    const given = { isCutting: this.#isCutting, isEnd: false, hasFrames: this.#hasFrames };
+    const { bytes, isCutting } = cutLines(all, given);
+    this.clear();
+    // Not a part of a larger one, which would stay in memory.
+    this.#bytes = Buffer.from(all.subarray(bytes));
+    this.#isCutting = isCutting;
+  }
+}
