@@ -4,11 +4,15 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { chooseDriver } from "@slipway/server/src/drivers/choose-driver.ts";
+import type { ReplicaEvent } from "@slipway/server/src/drivers/driver.ts";
+import { keepingSink } from "@slipway/server/src/drivers/kept-ends.ts";
 import { openDriver } from "@slipway/server/src/drivers/open.ts";
 import { CannotStart } from "@slipway/server/src/lib/cannot-start.ts";
 import { systemClock as clock } from "@slipway/server/src/lib/clock.ts";
+import type { ReplicaId } from "@slipway/server/src/lib/ids.ts";
 import { Lifecycle } from "@slipway/server/src/lib/lifecycle.ts";
 import { createLog } from "@slipway/server/src/lib/log.ts";
+import { withDeadline } from "@slipway/server/src/lib/with-deadline.ts";
 import { FolderInUse, lockFolder, type FolderLock } from "@slipway/server/src/store/folder-lock.ts";
 import { clusterPaths } from "@slipway/server/src/store/postgres/postgres-cluster.ts";
 import { clearOrphan, isServerOf } from "@slipway/server/src/store/postgres/postgres-orphan.ts";
@@ -21,6 +25,8 @@ const lookEveryMs = 100;
 const unknownMs = 10_000;
 /** How long replicas have to end on their own: no calls run any more. */
 const graceMs = 10_000;
+/** For the last lines of all, and to remove what replicas have left. */
+const forgetMs = 60_000;
 
 const log = createLog({ level: "error", pretty: process.stderr.isTTY });
 
@@ -101,20 +107,31 @@ async function endReplicas(
   const settings = { ...config, paths };
   const name = await chooseDriver(settings, { log, usedBefore: () => Promise.resolve("process") });
   const { driver } = await openDriver({ ...settings, driver: name }, { instanceId, lifecycle, log, clock });
-  // Nobody stores lines now: the driver keeps them for the next platform, which also records the ends.
-  const closing = Promise.withResolvers<void>();
-  closing.promise.catch(() => undefined);
-  await driver.open({ event: () => undefined, lines: () => closing.promise });
+  const sink = keepingSink(paths.endsFile);
+  await driver.open(sink);
   try {
-    const listed = (await driver.list()).filter((one) => one.instanceId === instanceId && one.state !== "exited");
-    await Promise.all(listed.map(({ replicaId }) => driver.stop(replicaId, { graceMs })));
-    const names = listed.map(({ replicaId }) => replicaId).toSorted();
+    const own = (await driver.list()).filter((one) => one.instanceId === instanceId);
+    for (const { replicaId, state, reason } of own) if (state === "exited") sink.event(exitOf(replicaId, reason));
+    const names = own.flatMap(({ replicaId, state }) => (state === "exited" ? [] : [replicaId])).toSorted();
+    await Promise.all(names.map((replicaId) => driver.stop(replicaId, { graceMs })));
     if (names.length > 0)
       ended.push(`${names.length === 1 ? "1 replica" : `${names.length} replicas`} ended: ${names.join(", ")}.`);
+    // What cannot be removed now, the next platform removes.
+    const forgotten = Promise.all(own.map(({ replicaId }) => driver.forget(replicaId)));
+    await withDeadline(clock, forgetMs, forgotten).catch((error: unknown) =>
+      log.error({ err: error }, "replicas have ended, but not all of what they left could be removed"),
+    );
   } finally {
-    closing.reject(new Error("no platform runs"));
     await driver.close();
   }
+}
+
+/** Of one that ended before, which the last platform may not have stored. */
+function exitOf(replicaId: ReplicaId, reason: string | null): ReplicaEvent {
+  return {
+    ...{ kind: "exited", replicaId, at: null, exitCode: null, signal: null },
+    reason: reason ?? "It ended while the platform was away.",
+  };
 }
 
 async function endDatabase(dataFolder: string): Promise<void> {

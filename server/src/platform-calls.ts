@@ -39,7 +39,12 @@ const runsCloseMs = 10_000;
 
 /** Opens them. When this resolves, replicas are known and managed; runs are processed once they are started. */
 export async function openCalls(
-  settings: ProxySettings & RunSettings & { readonly drainSeconds: number; readonly replicaExitSeconds: number },
+  settings: ProxySettings &
+    RunSettings & {
+      readonly drainSeconds: number;
+      readonly replicaExitSeconds: number;
+      readonly paths: { readonly endsFile: string };
+    },
   parts: Parts,
 ) {
   const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
@@ -65,7 +70,20 @@ export async function openCalls(
   const load = { demand: proxy, occupancy: proxy, allowance: withStops(allowance, routes) };
   const exitMs = settings.replicaExitSeconds * 1000;
   const rows = new ReplicaStore(db);
-  const scheduler = new Scheduler({ driver, rows, routes, view, environmentOf, lines, exitMs, ...load, clock, log });
+  const { endsFile } = settings.paths;
+  const scheduler = new Scheduler({
+    driver,
+    rows,
+    routes,
+    view,
+    environmentOf,
+    lines,
+    exitMs,
+    endsFile,
+    ...load,
+    clock,
+    log,
+  });
   const { runs, runUseCases } = openRuns(settings, { ...parts, proxy, scheduler, refusalOf });
   await runs.prepare();
   await scheduler.start();

@@ -2,8 +2,7 @@
 // its data folder and nothing else.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { lockFolder } from "#store/folder-lock.ts";
@@ -14,24 +13,14 @@ import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
+import { runStop as stop } from "./support/run-stop.ts";
 import { until } from "./support/until.ts";
 
 const test = drawTests({ what: "ends of the platform", count: 4, max: 2 });
 
-const program = join(import.meta.dirname, "../../tools/stop.ts");
+const app = `import atexit, os, time
 
-/** Runs `npm run stop` on the data folder. */
-async function stop(dataDir: string): Promise<{ code: number | null; output: string; errors: string }> {
-  const environment = { PATH: process.env["PATH"], SLIPWAY_DATA_DIR: dataDir };
-  const child = spawn(process.execPath, [program], { env: environment, stdio: ["ignore", "pipe", "pipe"] });
-  let [output, errors] = ["", ""];
-  child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));
-  const [code] = (await once(child, "close", { signal: AbortSignal.timeout(120_000) })) as [number | null];
-  return { code, output, errors };
-}
-
-const app = `import os, time
+atexit.register(print, "the app is over", flush=True)
 
 def run():
     return os.getpid()
@@ -97,6 +86,7 @@ test("npm run stop ends the platform, its replicas and its database, says so, an
   assert.equal(said[0], `The platform (process ${pid}) has stopped.`, first.errors);
   assert.match(said[1] ?? "", /^1 replica ended: app-\w+\.$/);
   assert.deepEqual([said.length, first.code, platform.hasEnded()], [2, 0, true]);
+  assert.deepEqual(readdirSync(join(platform.dataDir, "replicas")), []);
   const second = await stop(platform.dataDir);
   assert.deepEqual(second, {
     code: 0,
@@ -105,6 +95,12 @@ test("npm run stop ends the platform, its replicas and its database, says so, an
   });
 
   await platform.restart();
+  // What it printed and why it ended are known all the same.
+  const { projectId } = platform.bootstrap;
+  const ofApp = `/v2/projects/${projectId}/apps/${projectId}-app`;
+  const logs = JSON.stringify((await platform.api("GET", `${ofApp}/logs`)).body);
+  assert.match(logs, /the app is over/);
+  assert.equal(existsSync(join(platform.dataDir, "ended-replicas")), false);
   await call(platform);
   const dataFolder = join(platform.dataDir, "postgres/data");
   const database = Number.parseInt(readFileSync(join(dataFolder, "postmaster.pid"), "utf8"), 10);

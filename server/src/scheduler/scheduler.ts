@@ -41,6 +41,8 @@ export type SchedulerParts = {
   readonly log: Log;
   /** How long a replica without calls may take to exit after SIGTERM; by default 30 s. */
   readonly exitMs?: number;
+  /** See `AdoptParts`. */
+  readonly endsFile?: string;
   /** Limits of projects, and stops of apps; absent: neither exists. */
   readonly allowance?: Allowance;
   readonly clock?: Clock;
@@ -275,8 +277,9 @@ export class Scheduler implements TrialStarter {
   }
 
   #adoptParts(): AdoptParts {
-    const { driver, rows, log } = this.#parts;
-    return { driver, rows, log, clock: this.#clock, writer: this.#writer, fleet: this.#fleet, runner: this.#runner };
+    const { driver, rows, endsFile, log } = this.#parts;
+    const own = { clock: this.#clock, writer: this.#writer, fleet: this.#fleet, runner: this.#runner };
+    return { driver, rows, endsFile, log, ...own };
   }
 
   #turn(): Promise<void> {

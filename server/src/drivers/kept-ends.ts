@@ -1,0 +1,62 @@
+// Ends and last lines of replicas that end while no platform runs, as with `npm run stop`: kept in
+// a file until the next platform stores them, so that nothing has to be left of the replicas
+// themselves.
+import { appendFileSync, createReadStream, existsSync, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import type { ReplicaEvent, ReplicaLine, ReplicaSink } from "./driver.ts";
+import { storeLines } from "./stored-lines.ts";
+
+type Told = { readonly event: ReplicaEvent } | { readonly lines: readonly ReplicaLine[] };
+
+/** Of all replicas; lines beyond it are dropped. */
+const bytesMax = 64_000_000;
+const dropped =
+  "[slipway] Further lines were dropped: the platform was stopped, and keeps a bounded number of them until its start.";
+
+/** Appends to the file. */
+export function keepingSink(file: string): ReplicaSink {
+  const isFull = new Set<ReplicaId>();
+  const keep = (told: Told): void => appendFileSync(file, `${JSON.stringify(told)}\n`, { mode: 0o600 });
+  return {
+    event: (event) => event.kind === "exited" && keep({ event }),
+    lines(lines) {
+      const hasRoom = !existsSync(file) || statSync(file).size < bytesMax;
+      if (hasRoom) keep({ lines });
+      const [first] = lines;
+      if (!hasRoom && first !== undefined && !isFull.has(first.replicaId)) {
+        isFull.add(first.replicaId);
+        keep({ lines: [{ ...first, runId: null, text: dropped }] });
+      }
+      return Promise.resolve();
+    },
+  };
+}
+
+/** Tells the sink what the file keeps, and removes it. */
+export async function tellKept(file: string, sink: ReplicaSink, { clock }: { readonly clock: Clock }): Promise<void> {
+  if (!existsSync(file)) return;
+  const events: ReplicaEvent[] = [];
+  const options = { clock, lines: (lines: readonly ReplicaLine[]) => sink.lines(lines), signal: never };
+  for await (const text of createInterface({ input: createReadStream(file) })) {
+    const told = parse(text);
+    if (told !== null && "lines" in told) await storeLines(told.lines, options);
+    else if (told !== null) events.push(told.event);
+  }
+  // Only until then it is known whose the lines are.
+  for (const event of events) sink.event(event);
+  await rm(file, { force: true });
+}
+
+const never = new AbortController().signal;
+
+/** Null: it was not written to its end. */
+function parse(text: string): Told | null {
+  try {
+    return JSON.parse(text) as Told;
+  } catch {
+    return null;
+  }
+}
