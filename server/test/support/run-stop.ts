@@ -1,4 +1,4 @@
-// Runs `npm run stop`.
+// Runs `npm run stop` for tests, as its own process, and says what it printed.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
