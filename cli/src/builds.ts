@@ -67,12 +67,12 @@ export const builds = {
   start: changeCommand({
     name: "builds start",
     about:
-      "Build the newest commit of the app's branch, or of another branch, or a given commit. A build that succeeds is released.",
-    examples: ["builds start hello", "builds start hello --branch fix"],
+      "Build the newest commit of the app's branch, or of another branch, or a given tag or commit. A build that succeeds is released.",
+    examples: ["builds start hello", "builds start hello --branch v1.2", "builds start hello --commit 1a2b3c4"],
     of: "app",
     options: {
-      branch: { value: "<branch>", about: "The newest commit of this branch, once." },
-      commit: { value: "<commit>", about: "This commit: its full id." },
+      branch: { value: "<branch>", about: "The newest commit of this branch, or this tag, once." },
+      commit: { value: "<commit>", about: "This commit, by 7 of its digits or more." },
     },
     async change({ given, api, path }) {
       const body = defined({ branch: given.text("branch"), commit: given.text("commit") });

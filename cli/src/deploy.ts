@@ -32,17 +32,23 @@ Exit code 0: the app is live. 1: the deployment failed. 2: it could not begin. 1
 export const deploy = command({
   name: "deploy",
   about,
-  examples: ["deploy", "deploy shop --name shop-next", "deploy --git --detach --json"],
+  examples: ["deploy", "deploy shop --name shop-next", "deploy --git --detach --json", "deploy --git --ref v1.2"],
   endsItself: true,
   operands: [{ name: "folder", about: "The app's folder. Default: this one.", isOptional: true }],
   options: {
     name: { value: "<app>", about: "The app's name. Default: deployment.name in slipway.toml." },
     git: { value: null, about: "Deploy the newest commit of the branch from the remote origin, not the files here." },
+    ref: {
+      value: "<name>",
+      about:
+        "With --git: this branch, tag, or commit (7 digits or more) of the remote, now and until another is named.",
+    },
     detach: { value: null, about: "Do not wait for the build.", short: "d" },
     yes: { value: null, about: "Upload even if the app is deployed from a repository so far.", short: "y" },
     ...projectOptions,
   },
   async run(given, machine) {
+    if (given.has("ref") && !given.has("git")) throw new Refused("--ref needs --git.", { exitCode: 2 });
     const folder = readAppFolder(given.operand("folder"));
     const here = appOfFolder(folder.path);
     const name = given.text("name") ?? here.app;
@@ -109,13 +115,14 @@ class Deployment {
   }
 
   async #fromRepository(): Promise<Begun> {
-    const { folder, machine } = this.#given;
-    const { warnings, ...ref } = gitRefOf(folder.path);
+    const { folder, machine, given } = this.#given;
+    const { warnings, ...ref } = gitRefOf(folder.path, given.text("ref"));
     for (const warning of warnings) machine.tell(warning);
     const { gitRepo, gitBranch, gitPath } = ref;
+    const kind = given.has("ref") ? "at" : "branch";
     const from = `${gitRepo}${gitPath === undefined ? "" : `, folder ${gitPath}`}`;
     machine.tell(
-      `Deploying ${this.#given.name} from ${from}${gitBranch === undefined ? "" : `, branch ${gitBranch}`} …`,
+      `Deploying ${this.#given.name} from ${from}${gitBranch === undefined ? "" : `, ${kind} ${gitBranch}`} …`,
     );
     const { api } = this.#given.connection.client;
     const existing = await this.#existing();

@@ -14,8 +14,8 @@ export type GitRef = {
 
 const gitMs = 20_000;
 
-/** Reads the repository of the folder. Throws `Refused` when there is none, or no remote that names owner and repository. */
-export function gitRefOf(folder: string): GitRef {
+/** Reads the repository of the folder; `named`: what to deploy instead of the branch that is checked out. Throws `Refused` when there is none, or no remote that names owner and repository. */
+export function gitRefOf(folder: string, named?: string): GitRef {
   const prefix = git(folder, ["rev-parse", "--show-prefix"]);
   if (prefix === null) throw new Refused(`${folder} is in no git repository. Without --git its files are uploaded.`);
   const remote = git(folder, ["config", "--get", "remote.origin.url"]);
@@ -25,13 +25,13 @@ export function gitRefOf(folder: string): GitRef {
   const gitRepo = repositoryOf(remote);
   if (gitRepo === null)
     throw new Refused("The remote origin is a path of this machine, where the platform cannot fetch.");
-  const branch = git(folder, ["symbolic-ref", "--short", "HEAD"]);
+  const branch = named ?? git(folder, ["symbolic-ref", "--short", "HEAD"]);
   const path = prefix.replace(/\/$/, "");
   return {
     gitRepo,
     ...(branch === null ? {} : { gitBranch: branch }),
     ...(path === "" ? {} : { gitPath: path }),
-    warnings: warningsOf(folder),
+    warnings: named === undefined ? warningsOf(folder, branch === null) : [],
   };
 }
 
@@ -45,12 +45,15 @@ export function repositoryOf(remote: string): string | null {
   return shortHost === undefined ? null : `git@${shortHost}:${shortPath}`;
 }
 
-function warningsOf(folder: string): string[] {
+function warningsOf(folder: string, isDetached: boolean): string[] {
   // A submodule has a configuration of its own.
   const status = ["status", "--porcelain", "--ignore-submodules=all", "."];
   const changed = (git(folder, status, withoutFilters(folder)) ?? "") !== "";
   const ahead = Number(git(folder, ["rev-list", "--count", "@{upstream}..HEAD"]) ?? 0);
+  const head = isDetached ? git(folder, ["rev-parse", "--short", "HEAD"]) : null;
+  const detached = `No branch is checked out here: the app's own branch is deployed. For this commit: --ref ${head}`;
   return [
+    ...(head === null ? [] : [detached]),
     ...(changed ? ["There are changes that are not committed; the platform builds what was pushed."] : []),
     ...(ahead > 0 ? [`${ahead === 1 ? "1 commit is" : `${ahead} commits are`} not pushed yet.`] : []),
   ];

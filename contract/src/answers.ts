@@ -118,7 +118,7 @@ export const build = z.strictObject({
   /** Null until the commit is fetched, and for builds of earlier versions. */
   commitMessage: z.string().nullable(),
   commitAuthor: z.string().nullable(),
-  /** Whose newest commit it is; null when the commit was given. */
+  /** The branch whose newest commit it is, or the tag; null when the commit was given. */
   branch: z.string().nullable(),
   createdAt: time,
   updatedAt: time,

@@ -178,9 +178,10 @@ export const appFields = {
     change: "live",
     toml: null,
     form: /^(?![-/.])(?!@$)(?!.*(?:\.\.|\/\/|\/\.|@\{|\.lock(?:\/|$)))[^\x00-\x20\x7f~^:?*[\\]{1,200}(?<![/.])$/,
-    allowed: "the name of a branch, at most 200 characters",
+    allowed: "the name of a branch or a tag, or a commit (7 digits or more), at most 200 characters",
     default: "main",
-    about: "Branch to deploy. Where it is not set and there is no main, the default branch of the repository.",
+    about:
+      "Branch, tag or commit to deploy; of one name, the branch before the tag. Only a branch moves on with pushes. Where it is not set and there is no main, the default branch of the repository.",
   },
   gitPath: {
     kind: "text",

@@ -10,8 +10,8 @@ export const buildFields = {
   commit: {
     kind: "text",
     toml: null,
-    form: /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/,
-    allowed: "a full commit id: 40 or 64 hexadecimal digits in lower case",
+    form: /^[0-9a-f]{7,64}$/,
+    allowed: "the id of a commit, or its first 7 digits or more: hexadecimal, in lower case",
     default: null,
     about: "The commit to build.",
   },
@@ -19,7 +19,7 @@ export const buildFields = {
     ...appFields.gitBranch,
     default: null,
     defaultAbout: "the app's own",
-    about: "Builds the newest commit of this branch, once: the app's own branch does not change.",
+    about: "Builds the newest commit of this branch, or this tag, once: the app's own branch does not change.",
   },
 } as const satisfies Record<string, Field>;
 
@@ -48,7 +48,7 @@ export const releaseRoutes = {
     method: "POST",
     path: `${paths.app}/builds`,
     about:
-      "Builds the newest commit of the app's branch, or the given commit, or the newest one of the given branch. Ends the pause of automatic deploys that a rollback began.",
+      "Builds the newest commit of the app's branch, or the given commit, or the newest one of the given branch, or the given tag. Ends the pause of automatic deploys that a rollback began.",
     access: "builds.create",
     audit: "build.create",
     body: { kind: "fields", fields: buildFields, required: [] },

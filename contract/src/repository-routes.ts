@@ -110,7 +110,7 @@ export const repositoryRoutes = {
     method: "GET",
     path: `${repositories}/settings`,
     about:
-      "Which folders of a branch have a settings file, and what the file of one folder sets, checked as a build does. Fetches no other file of the repository.",
+      "Which folders of a branch, a tag or a commit have a settings file, and what the file of one folder sets, checked as a build does. Fetches no other file of the repository.",
     access: "apps.create",
     audit: null,
     query: settingsQuery,

@@ -2,9 +2,12 @@
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { test } from "node:test";
+import { toolEnvironmentOf } from "#config.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { isAlive } from "./support/is-alive.ts";
+import { packageIndexAnswers } from "./support/package-index.ts";
 import { zipOf } from "./support/raw-zip.ts";
 import { commandsAt, type RunningCommand } from "./support/slipway-command.ts";
 import { until } from "./support/until.ts";
@@ -30,6 +33,16 @@ async function call(url: string): Promise<[string, string | null, number]> {
   return ((await response.json()) as { result: [string, string | null, number] }).result;
 }
 
+/** A wheel of the package `greeter`, whose `greeting` is the text. */
+function greeter(text: string): Buffer {
+  return zipOf({
+    "greeter.py": `greeting = ${JSON.stringify(text)}\n`,
+    "greeter-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n",
+    "greeter-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "greeter-1.0.dist-info/RECORD": "",
+  });
+}
+
 test("an app runs, and again at each save of a file that belongs to it; Ctrl-C leaves no process", async (t) => {
   const folder = temporaryFolder(t, "app");
   const write = (path: string, text: string): void => writeFileSync(join(folder, path), text);
@@ -41,6 +54,10 @@ test("an app runs, and again at each save of a file that belongs to it; Ctrl-C l
   const url = await urlAfter(running, 1);
   const [text, , pid] = await call(url);
   assert.equal(text, "one");
+  const coded = { method: "POST", headers: { "content-encoding": "gzip" }, body: gzipSync("{}") };
+  const refused = await fetch(`${url}/run`, coded);
+  assert.equal(refused.status, 415);
+  assert.match(await refused.text(), /Content-Encoding \\"gzip\\", but functions take bodies only as they are/);
   await until("its output is shown", () => running.stdout().includes("called by Ada"));
 
   write("ignored.txt", "does not count");
@@ -98,15 +115,8 @@ http.server.test(http.server.SimpleHTTPRequestHandler, port=int(sys.argv[2]), bi
 
 test("packages are installed once, and what is missing is named", async (t) => {
   const folder = temporaryFolder(t, "app");
-  const about = "Metadata-Version: 2.1\nName: greeter\nVersion: 1.0\n";
-  const wheel = zipOf({
-    "greeter.py": 'greeting = "from a package"\n',
-    "greeter-1.0.dist-info/METADATA": about,
-    "greeter-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "greeter-1.0.dist-info/RECORD": "",
-  });
   const write = (path: string, content: string | Buffer): void => writeFileSync(join(folder, path), content);
-  write("greeter-1.0-py3-none-any.whl", wheel);
+  write("greeter-1.0-py3-none-any.whl", greeter("from a package"));
   write("requirements.txt", "./greeter-1.0-py3-none-any.whl\n");
   write("main.py", answering("one").replace('"one"', "greeter.greeting").replace("import os", "import os, greeter"));
   write("slipway.toml", toml);
@@ -124,6 +134,24 @@ test("packages are installed once, and what is missing is named", async (t) => {
   await until("a Python", isTold(/^python3\.99 with its venv module is not on this machine.*slipway doctor\nWaiting/m));
   write("slipway.toml", `${toml}[cerebrium.dependencies.pip]\n"no such" = "1"\n`);
   await until("a package", isTold(/no such.*a package name such as numpy/));
+  running.interrupt();
+  assert.equal((await running.ended).code, 130);
+});
+
+test("packages that only pyproject.toml names are installed, as builds do", async (t) => {
+  const reason = await packageIndexAnswers();
+  if (reason !== false) return t.skip(reason);
+  const folder = temporaryFolder(t, "app");
+  const write = (path: string, content: string | Buffer): void => writeFileSync(join(folder, path), content);
+  const project = '[project]\nname = "hello"\nversion = "1"\ndependencies = ["greeter @ file://FOLDER/FILE"]\n';
+  const file = "greeter-1.0-py3-none-any.whl";
+  write(file, greeter("of a project"));
+  write("pyproject.toml", project.replace("FOLDER", folder).replace("FILE", file));
+  write("main.py", answering("one").replace('"one"', "greeter.greeting").replace("import os", "import os, greeter"));
+  write("slipway.toml", toml);
+  const running = commandsAt(t, { env: toolEnvironmentOf(process.env) })(["dev", folder]);
+  assert.equal((await call(await urlAfter(running, 1)))[0], "of a project", running.stderr());
+  assert.match(running.stderr(), /^Installing the packages of pyproject\.toml into /m);
   running.interrupt();
   assert.equal((await running.ended).code, 130);
 });

@@ -88,7 +88,7 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   await done("builds", "cancel", "hello", "2");
   assert.equal((await done("builds", "start", "hello", "--branch", "next", "--json")).json().status, "pending");
   await done("builds", "cancel", "hello", "latest");
-  assert.match(await refused(2, "builds", "start", "hello", "--commit", "abc"), /commit is "abc".*full commit id/);
+  assert.match(await refused(2, "builds", "start", "hello", "--commit", "abc"), /commit is "abc".*first 7 digits/);
 
   await insertReleases(db, appId);
   assert.match(

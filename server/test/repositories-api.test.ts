@@ -237,7 +237,14 @@ test("a settings file is read as a build does: no link, no folder that is not th
     assert.deepEqual([answer.status, answer.body.message], [422, why]);
   }
   const branch = await ask("/settings", { gitRepo: "acme/app", gitBranch: "gone" });
-  assert.deepEqual([branch.status, branch.body.message], [422, 'gitBranch is "gone", which acme/app does not have.']);
+  const what = 'gitBranch is "gone", which is no branch, tag or commit of acme/app.';
+  assert.deepEqual([branch.status, branch.body.message], [422, what]);
+  const head = await git.git("acme", "app", ["rev-parse", "main"]);
+  await git.git("acme", "app", ["tag", "--annotate", "--message", "One", "v1", head]);
+  for (const gitBranch of ["v1", head, head.slice(0, 9)])
+    assert.equal((await ask("/settings", { gitRepo: "acme/app", gitBranch })).body.file.name, "slipway.toml");
+  const unknown = await ask("/settings", { gitRepo: "acme/app", gitBranch: "0123456789" });
+  assert.match(unknown.body.message, /^gitRepo cannot be read: No commit .* begins with 0123456789\. Is it pushed\?/);
   assert.equal((await ask("/settings", { gitRepo: "acme/app", gitBranch: "--all" })).status, 400);
   assert.equal((await ask("/settings", { gitRepo: "acme/app", gitPath: "../x" })).status, 400);
 });

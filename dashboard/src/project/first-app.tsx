@@ -77,7 +77,14 @@ function FromRepository({ project }: { readonly project: string }): ReactNode {
           spellCheck: false,
           required: true,
         },
-        { name: "gitBranch", label: "Branch", autoComplete: "off", spellCheck: false, placeholder: "main" },
+        {
+          name: "gitBranch",
+          label: "Branch",
+          hint: "Or a tag or a commit, which no push moves.",
+          autoComplete: "off",
+          spellCheck: false,
+          placeholder: "main",
+        },
       ]}
       more={
         isFolder ? (

@@ -5,6 +5,8 @@ Pure: bytes in, a Head or an HttpError out. Called by `connection`, and by `star
 
 from __future__ import annotations
 
+import json
+
 HEAD_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 256  # Far above what any client or chain of proxies sends.
 START_DIGITS_MAX = 3  # Of the number in Slipway-Held.
@@ -174,3 +176,14 @@ def read_framing(head: Head, fields: dict) -> None:
         if len(lengths) != 1 or not lengths[0] or lengths[0].translate(None, _DIGITS) or len(lengths[0]) > 18:
             raise HttpError(400, "the Content-Length must be one whole number")
         head.length = int(lengths[0])
+    if b"content-encoding" in fields and (head.chunked or head.length):
+        refuse_coding(b", ".join(fields[b"content-encoding"]))
+
+
+def refuse_coding(coding: bytes) -> None:
+    """Functions read JSON, which nobody decodes. The platform says the same before a call gets here."""
+    if coding.strip().lower() == b"identity":
+        return
+    shown = json.dumps(coding.decode("latin-1")[:64])
+    how = "send it uncompressed, without Content-Encoding."
+    raise HttpError(415, f"The body has Content-Encoding {shown}, but functions take bodies only as they are: {how}")

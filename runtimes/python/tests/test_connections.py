@@ -122,6 +122,15 @@ class ConnectionTest(unittest.TestCase):
             self.assertEqual(client.answer().status, 404)
             self.assertEqual(client.call("echo", {"value": 1}).result, 1)
 
+    def test_refuses_a_body_that_is_coded(self):
+        for coding in ("gzip", "GZIP", "br", "identity, gzip"):
+            self.refused(request("POST", "/echo", b"{}", content_encoding=coding), 415)
+        with self.replica.client() as client:
+            client.send(request("POST", "/echo", b'{"value": 1}', content_encoding="Identity"))
+            self.assertEqual(client.answer().result, 1)
+            client.send(request("GET", "/_slipway/health", content_encoding="gzip"))
+            self.assertEqual(client.answer().status, 200)
+
     def test_refuses_a_large_body_so_that_the_client_can_read_why(self):
         for path, status in (("/echo", 413), ("/nothing", 404)):
             with self.replica.client() as client:

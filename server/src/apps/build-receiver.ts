@@ -11,9 +11,9 @@ type Status = Tables["builds"]["status"];
 export type NewBuild = AppKey & {
   readonly cause: Tables["builds"]["cause"];
   readonly by: Actor;
-  /** A full commit id. */
+  /** The id of a commit, or its first digits. */
   readonly commit?: string | undefined;
-  /** Instead of the app's own branch, which does not change. */
+  /** Or a tag, instead of the app's own branch, which does not change. */
   readonly branch?: string | undefined;
   /** Its files are those of this upload, instead of a commit. */
   readonly upload?: string | undefined;

@@ -125,7 +125,7 @@ export async function recordProgress(
   db: Db,
   held: RawBuilder<boolean>,
   found: {
-    readonly source?: Pick<FetchedSource, "commit" | "message" | "author" | "branch">;
+    readonly source?: Pick<FetchedSource, SourceColumn>;
     readonly settings?: AppSettings;
     readonly reason?: string;
     readonly fingerprint?: string;
@@ -152,9 +152,12 @@ export async function recordProgress(
   return updated !== undefined;
 }
 
-function columnsOf(source: Pick<FetchedSource, "commit" | "message" | "author" | "branch">) {
-  const { commit, message, author, branch } = source;
-  const found = { commit_sha: commit, commit_message: message, commit_author: author };
+type SourceColumn = "commit" | "message" | "author" | "branch" | "sharedPaths";
+
+function columnsOf(source: Pick<FetchedSource, SourceColumn>) {
+  const { commit, message, author, branch, sharedPaths } = source;
+  const of = { commit_sha: commit, commit_message: message, commit_author: author };
+  const found = { ...of, shared_paths: toJson(sharedPaths) };
   return branch === null ? found : { ...found, branch };
 }
 

@@ -11,7 +11,7 @@ export type SourceRequest = {
   readonly checkoutOf: AppId | null;
   /** False: `settings.gitBranch` is a default, so the repository's default branch is used where that one is missing. */
   readonly isBranchGiven: boolean;
-  /** The commit of an earlier build or attempt; null selects the newest. */
+  /** The commit of an earlier build or attempt, or the first digits of one; null selects the newest. */
   readonly commit: string | null;
   /** The upload with the files; null: they are in the repository. */
   readonly uploadId: string | null;
@@ -28,11 +28,13 @@ export type FetchedSource = {
   readonly author: string | null;
   /** Identifies the files: the commit, or a digest of what was uploaded. */
   readonly content: string;
-  /** Whose newest commit it is; null: the commit was given. */
+  /** The branch whose newest commit it is, or the tag; null: the commit was given. */
   readonly branch: string | null;
   /** The repository's default branch, used since the branch in `settings` is missing; else null. */
   readonly defaultBranch: string | null;
   readonly appDir: string;
+  /** What else of the repository, apart from `gitPath`, its files were taken from. */
+  readonly sharedPaths: readonly string[];
 };
 
 /** What is stored of the words of a commit: at most `max` characters that the database takes. */

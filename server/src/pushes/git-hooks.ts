@@ -208,7 +208,7 @@ function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUp
     ...{ before_sha: update.before, commit_sha: update.after },
     message: update.message === null ? null : commitText(update.message, "message"),
     author: update.author === null ? null : commitText(update.author, "author"),
-    is_touched: isFolderTouched(app.gitPath, update),
+    is_touched: isFolderTouched(app, update),
   };
 }
 

@@ -21,6 +21,7 @@ const app: PushedApp = {
   gitRepo: "acme/app",
   gitBranch: "release",
   gitPath: "apps/chat",
+  sharedPaths: [],
   gitAutoDeploy: true,
   pausedReason: null,
   isStopped: false,
@@ -86,12 +87,25 @@ test("no ref but the app's own branch ever deploys", () => {
 
 test("a file below the app's folder is enough, a complete list without one too, and otherwise git is asked", () => {
   const touched = (files: readonly string[], isComplete = false, gitPath = "apps/chat"): boolean | null =>
-    isFolderTouched(gitPath, { ...moved, files, isComplete });
+    isFolderTouched({ gitPath, sharedPaths: [] }, { ...moved, files, isComplete });
   assert.equal(touched(["docs/a.md", "apps/chat/main.py"]), true);
   assert.equal(touched(["apps/chat"]), true);
   assert.equal(touched(["apps/chatty/main.py", "apps/chat.py", "x/apps/chat/a"]), null);
   assert.equal(touched(["apps/chatty/main.py"], true), false);
   assert.equal(touched([], true, ""), true);
+});
+
+test("what the folder's links lead to counts as the folder, and while nobody knows that, no list proves anything", () => {
+  const touched = (files: readonly string[], sharedPaths: readonly string[] | null): boolean | null =>
+    isFolderTouched({ gitPath: "apps/chat", sharedPaths }, { ...moved, files, isComplete: true });
+  assert.equal(touched(["libs/common/one.py"], ["libs/common", "VERSION"]), true);
+  assert.equal(touched(["VERSION"], ["libs/common", "VERSION"]), true);
+  assert.equal(touched(["libs/commoner/one.py"], ["libs/common", "VERSION"]), false);
+  assert.equal(touched(["libs/commoner/one.py"], null), null);
+  assert.equal(
+    judgeHead({ ...app, sharedPaths: ["libs/common"] }, { ...head, isTouched: false }).reason,
+    "nothing below apps/chat, or where its links lead (libs/common), changed",
+  );
 });
 
 test("the newest commit is built unless it is known, marked, elsewhere, or deployments are off", () => {

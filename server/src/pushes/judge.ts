@@ -8,6 +8,8 @@ export type PushedApp = {
   readonly gitRepo: string;
   readonly gitBranch: string;
   readonly gitPath: string;
+  /** Other folders and files of the repository that are in the app, by links; null: nobody knows. */
+  readonly sharedPaths: readonly string[] | null;
   readonly gitAutoDeploy: boolean;
   /** Why automatic deployments are paused; null: they are not. */
   readonly pausedReason: string | null;
@@ -62,10 +64,16 @@ function refReason(
   return `tag ${shown.ref.replace(/^refs\/tags\//, "")} is not a branch`;
 }
 
-/** Whether a push changes the app's folder; null: git has to be asked. */
-export function isFolderTouched(gitPath: string, update: RefUpdate): boolean | null {
-  if (gitPath === "" || update.files.some((file) => file === gitPath || file.startsWith(`${gitPath}/`))) return true;
-  return update.isComplete ? false : null;
+/** Whether a push changes the app's folder, or what is shared with it; null: git has to be asked. */
+export function isFolderTouched(
+  { gitPath, sharedPaths }: Pick<PushedApp, "gitPath" | "sharedPaths">,
+  update: RefUpdate,
+): boolean | null {
+  const folders = [gitPath, ...(sharedPaths ?? [])];
+  const isIn = (file: string): boolean =>
+    folders.some((folder) => folder === "" || file === folder || file.startsWith(`${folder}/`));
+  if (gitPath === "" || update.files.some(isIn)) return true;
+  return update.isComplete && sharedPaths !== null ? false : null;
 }
 
 /** What several waiting pushes say together; `same` is the newest commit whose folder is that of the latest build. */
@@ -93,8 +101,14 @@ export function judgeHead(app: PushedApp, head: BranchHead): Judgement {
   const commit = head.commit.slice(0, 7);
   if (head.isSeen) return ignored(`${commit} is still the newest commit of ${app.gitBranch}, and nothing new`);
   if (skipMark.test(head.message)) return ignored(`the message of ${commit} says [skip deploy]`);
-  if (head.isTouched === false) return ignored(`nothing below ${app.gitPath} changed`);
+  if (head.isTouched === false) return ignored(untouched(app));
   return { verdict: "built", reason: `a build of ${commit} was started` };
+}
+
+function untouched({ gitPath, sharedPaths }: PushedApp): string {
+  const shared = sharedPaths ?? [];
+  const links = shared.length === 0 ? "" : `, or where its links lead (${shared.slice(0, 5).join(", ")}),`;
+  return `nothing below ${gitPath}${links} changed`;
 }
 
 function ignored(reason: string): Judgement {

@@ -85,7 +85,7 @@ export class PushJudge {
   async #readHead({ row, deliveries }: Case): Promise<Checked<Head>> {
     const { db, remote } = this.#parts;
     const { signal } = this.#stopping;
-    const { gitRepo, gitBranch, gitPath } = store.pushedApp(row);
+    const { gitRepo, gitBranch, gitPath, sharedPaths } = store.pushedApp(row);
     const repository = { projectId: row.project_id, gitRepo };
     const heads = await this.#patiently(() => remote.heads(repository, [gitBranch], signal));
     if (!heads.ok) return heads;
@@ -100,7 +100,9 @@ export class PushJudge {
     const isTouched = builtCommit === null ? true : areTouched(deliveries, same);
     const said = { commit, message: told?.message ?? "", author: told?.author ?? "", isSeen, isTouched, same };
     if (isSeen || (told !== undefined && isTouched !== null)) return { ok: true, value: said };
-    const asked = { commit, older: isTouched === null ? builtCommit : null, folder: gitPath };
+    const isComparable = isTouched === null && sharedPaths !== null;
+    const folders = [gitPath, ...(sharedPaths ?? [])];
+    const asked = { commit, older: isComparable ? builtCommit : null, folders };
     const facts = await this.#patiently(() => remote.facts(repository, asked, signal));
     if (!facts.ok) return facts;
     return { ok: true, value: { ...said, ...facts.value, isTouched: isTouched ?? facts.value.isTouched } };

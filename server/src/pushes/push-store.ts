@@ -30,6 +30,8 @@ export type PushedAppRow = Pick<
   /** Of the latest build that was not cancelled; `is_reading`: a build is about to find its commit. */
   readonly built_sha: string | null;
   readonly is_reading: boolean;
+  /** What the latest build took its files from besides `gitPath`; null: nobody knows. */
+  readonly shared_paths: readonly string[] | null;
   readonly has_waiting: boolean;
   readonly has_credentials: boolean;
 };
@@ -58,10 +60,12 @@ async function selectApps(db: Db, where: RawBuilder<unknown>): Promise<PushedApp
            (select settings ->> 'gitBranch' from builds where app_id = apps.id and settings is not null
              order by number desc limit 1) as usual_branch,
            hook.received_at, head.branch, head.seen_sha, head.same_sha,
-           (select commit_sha from builds where app_id = apps.id and commit_sha is not null and status <> 'cancelled'
+           (select commit_sha from builds where app_id = apps.id and length(commit_sha) >= 40 and status <> 'cancelled'
              order by number desc limit 1) as built_sha,
            exists (select from builds where app_id = apps.id and ended_at is null and commit_sha is null
              and upload_id is null) as is_reading,
+           (select shared_paths from builds where app_id = apps.id and upload_id is null and not keeps_artifact
+             and status <> 'cancelled' order by number desc limit 1) as shared_paths,
            exists (select from git_deliveries where app_id = apps.id and verdict = 'waiting') as has_waiting,
            exists (select from git_credentials where project_id = apps.project_id) as has_credentials
       from apps
@@ -81,7 +85,7 @@ export async function readUsedRepositories(db: Db, projectId: ProjectId, limit: 
 
 /** The settings of a row, which were validated when they were stored; all of them come from requests to the API. */
 export function pushedApp(
-  row: Pick<PushedAppRow, "request" | "usual_branch" | "stopped_at" | "auto_deploy_paused_reason">,
+  row: Pick<PushedAppRow, "request" | "usual_branch" | "stopped_at" | "auto_deploy_paused_reason" | "shared_paths">,
 ): PushedApp {
   const body = row.request as Readonly<Record<string, unknown>>;
   const { gitRepo, gitBranch, gitPath } = requestedSource(body);
@@ -91,6 +95,7 @@ export function pushedApp(
     gitRepo: must(gitRepo, "only apps with a repository are selected"),
     gitBranch: isBranchGiven ? gitBranch : (row.usual_branch ?? gitBranch),
     gitPath: folder.ok ? folder.value : gitPath,
+    sharedPaths: row.shared_paths,
     gitAutoDeploy: (body["gitAutoDeploy"] ?? appFields.gitAutoDeploy.default) === true,
     pausedReason: row.auto_deploy_paused_reason,
     isStopped: row.stopped_at !== null,

@@ -89,7 +89,7 @@ export class Repositories {
     const read = await this.#parts.remote.settings({ projectId, gitRepo }, place, signal);
     const { toml, missing, ...found } = usable(read);
     if (missing === "branch")
-      throw new Fault("not_usable", `gitBranch is ${shown(branch)}, which ${gitRepo} does not have.`);
+      throw new Fault("not_usable", `gitBranch is ${shown(branch)}, which is no branch, tag or commit of ${gitRepo}.`);
     if (missing === "folder") {
       const known = found.folders.slice(0, 10).map((one) => one || "the root");
       const hint = known.length === 0 ? "" : `; there are settings files in: ${known.join(", ")}`;

@@ -274,6 +274,7 @@ create table builds (
   keeps_artifact boolean not null default false,
   upload_id uuid,
   awaits_upload boolean not null default false,
+  shared_paths jsonb,
   constraint builds_pkey PRIMARY KEY (id),
   constraint builds_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   constraint builds_app_id_number_key UNIQUE (app_id, number),

@@ -56,7 +56,7 @@ export type Tables = {
     environment_ended_at: Date | null; is_metered: Generated<boolean>; branch: string | null;
     commit_message: string | null; commit_author: string | null; created_by: Json | null; cancel_reason: string | null;
     fingerprint: string | null; keeps_artifact: Generated<boolean>; upload_id: string | null;
-    awaits_upload: Generated<boolean>; };
+    awaits_upload: Generated<boolean>; shared_paths: Json | null; };
   calls: { id: RunId; project_id: ProjectId; app_id: AppId; state: "success" | "failure" | "cancelled" | "timeout";
     method: string; path: string; client_address: string; release_id: ReleaseId | null; replica_id: ReplicaId | null;
     status_code: number | null; is_websocket: boolean; webhook_endpoint: string | null; received_at: Date;

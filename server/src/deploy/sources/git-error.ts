@@ -114,7 +114,8 @@ export function explainMissingBranch(given: {
     .map((name) => name.slice(0, 100))
     .join(", ");
   const more = branches.length > 10 ? ` and ${branches.length - 10} more` : "";
-  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. Name one of them, as the branch of the build or as gitBranch (${changeField}), and ${buildAgain}.`;
+  const how = `Name one of them, a tag, or a commit by 7 of its digits or more, as the branch of the build or as gitBranch (${changeField}), and ${buildAgain}.`;
+  return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. ${how}`;
 }
 
 function refused({ repository, host, hasCredential }: GitFailure): string {

@@ -31,11 +31,14 @@ type Base = {
   readonly around: readonly string[];
 };
 
-/** Returns the listing with what was put in place. What cannot be followed stays a link. */
-export async function followLinks(given: Given): Promise<TreeListing> {
+/** The listing with what was put in place, and where in the repository that is. What cannot be followed stays a link. */
+export async function followLinks(
+  given: Given,
+): Promise<{ readonly listing: TreeListing; readonly sharedPaths: readonly string[] }> {
   const { folder, log } = given;
   let { listing } = given;
   const bases: Base[] = [{ at: "", origin: folder, links: listing.links, around: [] }];
+  const sharedPaths: string[] = [];
   let count = 0;
   for (const base of bases) {
     for (const link of base.links) {
@@ -51,10 +54,11 @@ export async function followLinks(given: Given): Promise<TreeListing> {
         `The link ${at} leads to ${target} of the repository: what is there was put in its place.`,
       );
       bases.push({ at, origin: target, links: found.links, around: [...base.around, base.origin] });
+      sharedPaths.push(target);
       listing = joined(listing, found, at);
     }
   }
-  return listing;
+  return { listing, sharedPaths };
 }
 
 /** Where in the repository a link leads; null: into its own folder, out of the repository, or around in a circle. */

@@ -14,6 +14,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Git, GitResult, GitRun } from "./git-command.ts";
 import { explainGitFailure, isBranchMissing } from "./git-error.ts";
 import { prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
+import { findCommit, findTag, isCommitStart, type RunGit } from "./git-ref.ts";
 import { repositoryAddress, checkBranch, isCommit, type SourceUrl } from "./git-url.ts";
 import { SettingsFolders } from "./settings-folders.ts";
 
@@ -33,7 +34,7 @@ export type RemoteRepository = { readonly projectId: ProjectId; readonly gitRepo
 export type CommitFacts = {
   readonly message: string;
   readonly author: string;
-  /** Whether the folder differs from the older commit; null: that commit is gone. */
+  /** Whether one of the folders differs from the older commit; null: that commit is gone. */
   readonly isTouched: boolean | null;
 };
 
@@ -115,7 +116,7 @@ export class GitRemote {
     });
   }
 
-  /** Which folders of a branch have a settings file, and the one of this folder. Fetches no other files. */
+  /** Which folders of a branch, a tag or a commit have a settings file, and the one of this folder. Fetches no other files. */
   async settings(
     repository: RemoteRepository,
     { branch, folder }: { readonly branch: string; readonly folder: string },
@@ -124,7 +125,8 @@ export class GitRemote {
     return await this.#ask<RepositorySettings>(repository, signal, async (ask) => {
       await ask.run(["init", "--quiet", "--template="]);
       const ref = "refs/slipway/looked-at";
-      const fetched = await ask.fetch(`refs/heads/${branch}`, ref, timeoutMs.look);
+      const fetched = await fetchNamed(ask, { branch, ref, repository: repository.gitRepo });
+      if (!("end" in fetched)) return fetched;
       const nothing = { folders: [], hasMore: false, toml: null };
       if (isBranchMissing(fetched)) return { ok: true, value: { ...nothing, missing: "branch" } };
       if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
@@ -141,10 +143,10 @@ export class GitRemote {
     });
   }
 
-  /** What a commit says, and whether the folder differs from that of an older commit (null: everything is new). */
+  /** What a commit says, and whether one of the folders differs from that of an older commit (null: everything is new). */
   async facts(
     repository: RemoteRepository,
-    given: { readonly commit: string; readonly older: string | null; readonly folder: string },
+    given: { readonly commit: string; readonly older: string | null; readonly folders: readonly string[] },
     signal: AbortSignal,
   ): Promise<Checked<CommitFacts>> {
     return await this.#ask<CommitFacts>(repository, signal, async (ask) => {
@@ -157,12 +159,12 @@ export class GitRemote {
       if (given.older === null || !(await ask.fetch(given.older, "refs/slipway/older")).isOk) {
         return { ok: true, value: { ...facts, isTouched: null } };
       }
-      const tree = async (ref: string): Promise<string> =>
-        (await ask.run(["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}:${given.folder}`])).output;
-      return {
-        ok: true,
-        value: { ...facts, isTouched: (await tree("refs/slipway/newer")) !== (await tree("refs/slipway/older")) },
-      };
+      const treeOf = async (ref: string, folder: string): Promise<string> =>
+        (await ask.run(["rev-parse", "--verify", "--quiet", "--end-of-options", `${ref}:${folder}`])).output;
+      let isTouched = false;
+      for (const folder of given.folders)
+        isTouched ||= (await treeOf("refs/slipway/newer", folder)) !== (await treeOf("refs/slipway/older", folder));
+      return { ok: true, value: { ...facts, isTouched } };
     });
   }
 
@@ -208,6 +210,23 @@ type Ask = {
   readonly fetch: (commit: string, ref: string, timeoutMs?: number) => Promise<GitResult>;
   readonly explain: (result: GitResult) => string;
 };
+
+/** Fetches what a build takes of the name: the branch, else the tag, else the commit. */
+async function fetchNamed(
+  ask: Ask,
+  given: { readonly branch: string; readonly ref: string; readonly repository: string },
+): Promise<GitResult | Extract<Checked<string>, { ok: false }>> {
+  const { branch, ref, repository } = given;
+  const head = await ask.fetch(`refs/heads/${branch}`, ref, timeoutMs.look);
+  if (!isBranchMissing(head)) return head;
+  const run: RunGit = (args, options = {}) => ask.run(args, { ...options, timeoutMs: timeoutMs.look });
+  const tag = await findTag(run, ask.url, branch);
+  if (tag !== null) return await ask.fetch(tag, ref, timeoutMs.look);
+  if (!isCommitStart(branch)) return head;
+  const found = await findCommit(run, { url: ask.url, repository, digits: branch });
+  if (!("ok" in found)) return found;
+  return found.ok ? await ask.fetch(found.value, ref, timeoutMs.look) : found;
+}
 
 /** Name and id of a regular file in the listing of a folder; two empty ones for anything else. */
 function tomlBlob(entry: string): readonly [string, string] {

@@ -2,7 +2,7 @@
 // without `.git`, and without links that lead out of it. Called by `deploy/build.ts`, stage `source`.
 import { buildAgain, changeAndBuild } from "@slipway/contract/advice.ts";
 import { mkdir, readdir } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import type { Checked } from "#deploy/checked.ts";
@@ -15,6 +15,7 @@ import { checkoutsName, collectCheckouts, keepCheckout, takeCheckout } from "./g
 import { knownHostsName, prepareRemote, whileMeasured } from "./git-folder.ts";
 import { asksName, type GitRemoteOptions } from "./git-remote.ts";
 import { repositoryAddress, checkBranch, checkFolder, isCommit } from "./git-url.ts";
+import { findCommit, findTag, isCommitStart, type RunGit } from "./git-ref.ts";
 import { reportFindings } from "./git-findings.ts";
 import { followLinks } from "./git-links.ts";
 import { TreeReader, type TreeListing } from "./git-tree.ts";
@@ -30,6 +31,17 @@ const errorLinesMax = 50;
 type Request = Omit<SourceRequest, "uploadId">;
 type Commit = { readonly commit: string; readonly message: string; readonly author: string };
 
+/** What is fetched. */
+type Wanted = {
+  readonly ref: string;
+  /** For the log. */
+  readonly said: string;
+  /** Null: whatever commit it points to. */
+  readonly pinned: string | null;
+  /** The branch or tag; null: a commit. */
+  readonly branch: string | null;
+};
+
 type Fetch = {
   readonly request: Request;
   readonly gitDir: string;
@@ -42,6 +54,9 @@ type Fetch = {
   /** On the monotonic clock. */
   readonly deadlineMs: number;
 };
+
+/** `fetch`: with the branch that was used. */
+type Fetched = Commit & { readonly fetch: Fetch; readonly branch: string | null };
 
 /** Fetches sources into `sourcesDir/<buildId>`. */
 export class GitSource implements Source {
@@ -64,20 +79,19 @@ export class GitSource implements Source {
   async fetch(request: Request): Promise<FetchedSource & Commit> {
     const prepared = await this.#prepare(request);
     try {
-      const { fetch, commit, ...said } = await this.#fetchCommit(prepared);
+      const { fetch, commit, branch, ...said } = await this.#fetchCommit(prepared);
       const subject = said.message.split("\n", 1)[0] ?? "";
       request.log("source", "platform", `Commit ${commit} of ${fetch.repository} by ${said.author}: ${subject}`);
       const listed = await this.#list(fetch, commit);
       await this.#checkOut(fetch, commit);
-      const listing = await this.#followLinks(fetch, commit, listed);
+      const { listing, sharedPaths } = await this.#followLinks(fetch, commit, listed);
       const checkTime = (): void => this.#checkTime(fetch);
       await reportFindings(fetch.appDir, listing, { log: request.log, checkTime });
       const { checkoutOf: appId } = request;
       if (appId !== null) await keepCheckout({ ...this.#options, gitDir: fetch.gitDir, appId });
       await removeFolder(fetch.gitDir);
       const defaultBranch = fetch === prepared ? null : fetch.branch;
-      const branch = request.commit === null ? fetch.branch : null;
-      return { commit, content: commit, ...said, branch, defaultBranch, appDir: fetch.appDir };
+      return { commit, content: commit, ...said, branch, defaultBranch, appDir: fetch.appDir, sharedPaths };
     } catch (error) {
       await this.remove(request.buildId);
       throw error;
@@ -118,32 +132,90 @@ export class GitSource implements Source {
   }
 
   /**
-   * Fetches the pinned commit, else the head of the branch, without its history. Returns `fetch` with the repository's
-   * default branch when that was used instead.
+   * Fetches the pinned commit, else what the branch's name means (`#meaningOf`), without its history. Returns `fetch` with the
+   * repository's default branch when that was used instead.
    */
-  async #fetchCommit(fetch: Fetch): Promise<Commit & { readonly fetch: Fetch }> {
-    const { request, branch, repository } = fetch;
-    const pinned = request.commit !== null && isCommit(request.commit) ? request.commit : null;
-    request.log("source", "platform", `Fetching ${pinned ?? `branch ${branch}`} of ${repository} …`);
+  async #fetchCommit(fetch: Fetch): Promise<Fetched> {
     await this.#git(fetch, ["init", "--quiet", "--template="]);
-    const wanted = pinned ?? `refs/heads/${branch}`;
-    const result = await this.#fetchBounded(fetch, [
-      ...["fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
-      ...["--end-of-options", fetch.remote.url.url, `+${wanted}:${fetchedRef}`],
-    ]);
-    if (!result.isOk) {
-      const other = pinned === null && isBranchMissing(result) ? await this.#defaultBranch(fetch) : null;
-      if (other !== null) return await this.#fetchCommit({ ...fetch, branch: other, isBranchGiven: true });
-      throw new BuildFailed(await this.#explainFetch(fetch, result, pinned));
+    const { commit } = fetch.request;
+    if (commit !== null) return await this.#take(fetch, await this.#commitWanted(fetch, commit));
+    const head = await this.#fetchWanted(fetch, branchWanted(fetch.branch));
+    if (head.isOk) return await this.#read(fetch, branchWanted(fetch.branch));
+    if (!isBranchMissing(head)) throw new BuildFailed(await this.#explainFetch(fetch, head));
+    const other = await this.#meaningOf(fetch);
+    if (other !== null) return await this.#take(fetch, other);
+    const defaultBranch = await this.#defaultBranch(fetch);
+    if (defaultBranch === null) throw new BuildFailed(await this.#explainFetch(fetch, head));
+    return await this.#take({ ...fetch, branch: defaultBranch }, branchWanted(defaultBranch));
+  }
+
+  /** Where there is no branch of the name: the tag of the name, else the commit that begins so; null: nothing. */
+  async #meaningOf(fetch: Fetch): Promise<Wanted | null> {
+    const { branch, repository, request, remote, isBranchGiven } = fetch;
+    if (!isBranchGiven) return null;
+    const run = (args: readonly string[]) => this.#git(fetch, args, { isRemote: true });
+    const tag = await findTag(run, remote.url.url, branch);
+    if (tag !== null) {
+      request.log("source", "platform", `${repository} has a tag ${branch}, and no branch of that name.`);
+      return { ref: tag, said: `tag ${branch}`, pinned: null, branch };
     }
+    return isCommitStart(branch) ? await this.#commitWanted(fetch, branch) : null;
+  }
+
+  /** A full id is taken as it is. */
+  async #commitWanted(fetch: Fetch, digits: string): Promise<Wanted> {
+    const { repository, request } = fetch;
+    let found: Awaited<ReturnType<typeof findCommit>> = { ok: true, value: digits };
+    if (!isCommit(digits)) {
+      request.log("source", "platform", `Looking for the commit ${digits} of ${repository} …`);
+      const apart = await this.#apart(fetch, "commits");
+      await this.#git(apart, ["init", "--quiet", "--template="]);
+      const run: RunGit = (args, { onOutput } = {}) =>
+        onOutput === undefined ? this.#fetchBounded(apart, args) : this.#git(apart, args, { onOutput });
+      found = await findCommit(run, { url: apart.remote.url.url, repository, digits });
+      await removeFolder(apart.gitDir);
+    }
+    if (!("ok" in found)) throw new BuildFailed(await this.#explainFetch(fetch, found));
+    const commit = valueOf(found);
+    return { ref: commit, said: commit, pinned: commit, branch: null };
+  }
+
+  /** The same repository, in a folder of its own beside that of `fetch`. */
+  async #apart(fetch: Fetch, name: string): Promise<Fetch> {
+    const gitDir = join(dirname(fetch.gitDir), name);
+    await mkdir(gitDir, { recursive: true, mode: 0o700 });
+    const { url } = fetch.remote;
+    const { projectId } = fetch.request;
+    return { ...fetch, gitDir, remote: await prepareRemote({ ...this.#options, url, gitDir, projectId }) };
+  }
+
+  async #take(fetch: Fetch, wanted: Wanted): Promise<Fetched> {
+    const result = await this.#fetchWanted(fetch, wanted);
+    if (!result.isOk) throw new BuildFailed(await this.#explainFetch(fetch, result));
+    return await this.#read(fetch, wanted);
+  }
+
+  async #fetchWanted(fetch: Fetch, { ref, said }: Wanted): Promise<GitResult> {
+    fetch.request.log("source", "platform", `Fetching ${said} of ${fetch.repository} …`);
+    return await this.#fetchBounded(fetch, [
+      ...["fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
+      ...["--end-of-options", fetch.remote.url.url, `+${ref}:${fetchedRef}`],
+    ]);
+  }
+
+  /** The commit that was fetched. */
+  async #read(fetch: Fetch, { said, pinned, branch }: Wanted): Promise<Fetched> {
     const head = await this.#git(fetch, ["log", "-1", "--format=%H%n%an <%ae>%n%B", `${fetchedRef}^{commit}`, "--"]);
     const [commit = "", author = "", ...lines] = head.output.split("\n");
-    if (!isCommit(commit)) throw new BuildFailed(`Branch ${branch} of ${repository} does not point to a commit.`);
+    if (!isCommit(commit)) {
+      const what = said.charAt(0).toUpperCase() + said.slice(1);
+      throw new BuildFailed(`${what} of ${fetch.repository} does not point to a commit.`);
+    }
     if (pinned !== null && commit !== pinned) {
       throw new BuildFailed(`${fetch.remote.url.host} sent commit ${commit} instead of ${pinned}.`);
     }
     const message = commitText(lines.join("\n").trim(), "message");
-    return { fetch, commit, author: commitText(author, "author"), message };
+    return { fetch, commit, author: commitText(author, "author"), message, branch };
   }
 
   /** The branch that the repository itself names as its default, in place of a default of ours that it does not have. */
@@ -159,11 +231,11 @@ export class GitSource implements Source {
     return found;
   }
 
-  async #explainFetch(fetch: Fetch, result: GitResult, pinned: string | null): Promise<string> {
+  async #explainFetch(fetch: Fetch, result: GitResult): Promise<string> {
     const { repository, remote, branch, request } = fetch;
     const lines = result.errorOutput.trim().split("\n").slice(-errorLinesMax);
     for (const line of lines) request.log("source", "stderr", line);
-    if (pinned === null && isBranchMissing(result)) {
+    if (request.commit === null && isBranchMissing(result)) {
       const list = await this.#git(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], {
         isRemote: true,
       });
@@ -212,9 +284,9 @@ export class GitSource implements Source {
     }
   }
 
-  async #followLinks(fetch: Fetch, commit: string, listing: TreeListing): Promise<TreeListing> {
+  async #followLinks(fetch: Fetch, commit: string, listing: TreeListing): ReturnType<typeof followLinks> {
     const { folder, appDir, request } = fetch;
-    if (folder === "" || listing.links.length === 0) return listing;
+    if (folder === "" || listing.links.length === 0) return { listing, sharedPaths: [] };
     const limits = { filesMax, bytesMax: this.#options.bytesMax };
     return await followLinks({
       ...{ commit, folder, appDir, listing, limits, log: request.log },
@@ -284,6 +356,10 @@ export class GitSource implements Source {
 /** What a sentence about git's failure may mention. */
 function namesOf({ repository, remote }: Fetch) {
   return { repository, host: remote.url.host, hasCredential: remote.credential !== null };
+}
+
+function branchWanted(branch: string): Wanted {
+  return { ref: `refs/heads/${branch}`, said: `branch ${branch}`, pinned: null, branch };
 }
 
 function valueOf<T>(checked: Checked<T>): T {

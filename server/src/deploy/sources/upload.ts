@@ -60,7 +60,8 @@ export async function unpack(
     `Unpacked ${files.size} uploaded ${files.size === 1 ? "file" : "files"}, ${sizeText(bytes)}.`,
   );
   const content = contentOf(files);
-  return { ...{ commit: null, message: null, author: null, branch: null, defaultBranch: null }, content, appDir };
+  const nothing = { commit: null, message: null, author: null, branch: null, defaultBranch: null, sharedPaths: [] };
+  return { ...nothing, content, appDir };
 }
 
 /** Refuses what would take far more than it seems, before anything of it is written: parts of a zip may be in many of its files. */
