@@ -79,6 +79,14 @@ export class ApiClient {
     throw new Refused(`The server at ${this.url} is not a Slipway platform: its response is not JSON.`);
   }
 
+  /** An address below the platform's own URL, which it answered, as this command reaches the platform. */
+  reached(address: string): string {
+    const { pathname, search } = new URL(address);
+    const at = pathname.indexOf("/v2/");
+    if (at === -1) throw new Refused(`${this.url} answers with the address ${plain(address)}, which is not its own.`);
+    return this.url + pathname.slice(at) + search;
+  }
+
   /** GETs `path`. */
   get(path: string): Promise<unknown> {
     return this.ask({ method: "GET", path });
@@ -162,7 +170,7 @@ export class ApiClient {
         throw new ApiRefused(response.status, this.#refusal(response.status, body), body);
       } catch (error) {
         if (error instanceof Refused) throw error;
-        if (rest <= 1) throw this.#unreachable(error);
+        if (rest <= 1) throw this.#unreachable(error, waitMs ?? answerMs);
       }
     }
   }
@@ -182,9 +190,9 @@ export class ApiClient {
       : withCommands(plain(said));
   }
 
-  #unreachable(error: unknown): Refused {
+  #unreachable(error: unknown, waitMs = answerMs): Refused {
     if (error instanceof Error && error.name === "TimeoutError") {
-      return new Refused(`${this.url} did not answer within ${answerMs / 1000} s.`, { cause: error });
+      return new Refused(`${this.url} did not answer within ${waitMs / 1000} s.`, { cause: error });
     }
     const why = reasonOf(error);
     return new Refused(`${this.url} cannot be reached (${why}). Is the platform running? Is the URL correct?`, {

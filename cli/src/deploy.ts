@@ -193,7 +193,7 @@ class Deployment {
     };
     try {
       await upload({
-        url: made.uploadUrl,
+        url: connection.client.reached(made.uploadUrl),
         ...packed,
         onProgress: (bytes) => this.#progress.show(`Uploading: ${megabytes(bytes)} of ${megabytes(packed.bytes)}`),
         onTrouble: (message) => (this.#progress.clear(), machine.tell(message)),

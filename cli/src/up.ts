@@ -26,6 +26,8 @@ Settings are environment variables (slipway start --help). Stop it with slipway 
 /** What the platform wrote at its first start. */
 type Bootstrap = {
   readonly baseUrl: string;
+  /** Where it listens on this machine. */
+  readonly localUrl: string;
   readonly dashboardUrl: string;
   readonly ownerEmail: string;
   readonly serviceAccountToken: string;
@@ -34,6 +36,8 @@ type Bootstrap = {
 /** Creating the database of a first start takes seconds; upgrading a large one longer. */
 const readyMs = 300_000;
 const lookEveryMs = 100;
+/** A public URL that does not answer by then is not waited for. */
+const publicUrlMs = 5_000;
 /** Of the platform's last words. */
 const shownLines = 15;
 
@@ -46,8 +50,9 @@ export const up = command({
   async run(given, machine) {
     const checkout = await trustedCheckout(given, machine);
     const bootstrap = (await running(checkout, machine)) ?? (await start(checkout, machine));
-    const isSignedIn = await signIn(bootstrap, checkout, machine);
-    const { baseUrl: url, dashboardUrl, ownerEmail } = bootstrap;
+    const url = await reachableUrl(bootstrap, machine);
+    const isSignedIn = await signIn({ ...bootstrap, baseUrl: url }, checkout, machine);
+    const { dashboardUrl, ownerEmail } = bootstrap;
     if (given.has("json")) {
       printJson(machine, { url, dashboardUrl, dataDir: checkout.dataDir, isSignedIn });
       return;
@@ -116,6 +121,21 @@ async function othersReadiness(checkout: Checkout, machine: Machine): Promise<Bo
   }
 }
 
+/** The URL that people use, or, when that does not lead to this platform yet, the one on this machine. */
+async function reachableUrl(bootstrap: Bootstrap, machine: Machine): Promise<string> {
+  const { baseUrl, localUrl } = bootstrap;
+  if (baseUrl === localUrl) return baseUrl;
+  try {
+    await clientAt(baseUrl, bootstrap, machine).send(new Request(`${baseUrl}/v2/projects`), publicUrlMs);
+    return baseUrl;
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    machine.tell(`Not reached by its public URL yet: ${error.message}`);
+    machine.tell(`Commands on this machine use ${localUrl}. When that works, slipway up again changes it.`);
+    return localUrl;
+  }
+}
+
 /** What runs on this data folder; null when nothing answers. */
 async function running(
   checkout: Checkout,
@@ -125,7 +145,7 @@ async function running(
   const bootstrap = readBootstrap(checkout);
   if (bootstrap === null) return null;
   try {
-    await clientOf(bootstrap, machine).get("/v2/projects");
+    await clientAt(bootstrap.localUrl, bootstrap, machine).get("/v2/projects");
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (!(error instanceof ApiRefused) || error.status !== 401) return null;
@@ -135,9 +155,9 @@ async function running(
   return bootstrap;
 }
 
-function clientOf({ baseUrl, serviceAccountToken }: Bootstrap, machine: Machine): ApiClient {
+function clientAt(url: string, { serviceAccountToken }: Bootstrap, machine: Machine): ApiClient {
   return new ApiClient({
-    url: baseUrl,
+    url,
     machine,
     bearer: (isRenewed) => Promise.resolve(isRenewed ? null : serviceAccountToken),
   });
@@ -277,8 +297,11 @@ function readBootstrap(checkout: Checkout): Bootstrap | null {
   try {
     const fields = fieldsOf(JSON.parse(readFileSync(file, "utf8")));
     const read = (name: keyof Bootstrap): string => textOf(fields, name);
+    const baseUrl = read("baseUrl");
     return {
-      baseUrl: read("baseUrl"),
+      baseUrl,
+      // A platform before this field wrote none.
+      localUrl: "localUrl" in fields ? read("localUrl") : baseUrl,
       dashboardUrl: read("dashboardUrl"),
       ownerEmail: read("ownerEmail"),
       serviceAccountToken: read("serviceAccountToken"),

@@ -105,7 +105,7 @@ async function filesIn(folder: string, below = ""): Promise<string[]> {
 }
 
 async function uploadFile(
-  { api, path: ids }: At,
+  { api, path: ids, client }: At,
   { file, path: file_path }: Named,
   onProgress: (percent: number) => void,
 ): Promise<Uploaded> {
@@ -121,7 +121,8 @@ async function uploadFile(
     // They share the parts that wait.
     const send = async (): Promise<void> => {
       for (const part of waiting) {
-        stored.push({ part_number: part.part_number, etag: await sentPart(handle, part, size) });
+        const reached = { ...part, url: client.reached(part.url) };
+        stored.push({ part_number: part.part_number, etag: await sentPart(handle, reached, size) });
         onProgress(Math.floor((100 * stored.length) / parts.length));
       }
     };
@@ -155,7 +156,7 @@ export async function downloadFile(
   const params = { path: { ...ids, volume_id }, query: defined({ file_path: path }) };
   const { url } = await answerOf(api.GET(`${route}/download`, { params }));
   // The address is its own proof: it gets no token.
-  const response = await fetch(url, { redirect: "error" }).catch((error: unknown) => {
+  const response = await fetch(client.reached(url), { redirect: "error" }).catch((error: unknown) => {
     throw new Refused(`${client.url} does not send the file: ${reasonOf(error)}.`, { cause: error });
   });
   if (!response.ok) throw new Refused(`The file cannot be downloaded: the answer has status ${response.status}.`);

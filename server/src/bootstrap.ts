@@ -19,6 +19,8 @@ import type { Foundation } from "#store/foundation.ts";
 
 /** What `bootstrap.json` holds; scripts outside the platform read it. */
 export type BootstrapFile = Omit<Urls, "appHosts"> & {
+  /** Where the platform listens on its own machine, whoever can reach `baseUrl`. */
+  readonly localUrl: string;
   readonly projectId: string;
   readonly ownerEmail: string;
   readonly ownerPassword: string;
@@ -33,6 +35,8 @@ export type BootstrapOptions = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly file: string;
   /** Base URL of the platform, without a trailing slash. */
   readonly baseUrl: string;
+  /** The same platform on its own machine. */
+  readonly localUrl: string;
 };
 
 const ownerEmail = "owner@localhost";
@@ -58,7 +62,7 @@ export async function bootstrap(options: BootstrapOptions): Promise<void> {
     renameSafely(pendingFile, file);
     log.info({ file }, "created the first project; the file has its tokens");
   } else {
-    updateUrls(file, options.baseUrl);
+    updateUrls(file, options);
   }
   await keys.load(db);
 }
@@ -73,7 +77,7 @@ async function makeAll(tx: Tx, options: BootstrapOptions): Promise<BootstrapFile
     return token.reveal();
   };
   const content = {
-    ...urls(options.baseUrl),
+    ...urls(options),
     projectId,
     ownerEmail,
     ownerPassword: password.reveal(),
@@ -107,15 +111,17 @@ function keepOldFile(file: string): void {
     renameSafely(file, join(dirname(file), `bootstrap.${old.projectId.replaceAll(/[^\w-]/g, "")}.json`));
 }
 
-function updateUrls(file: string, baseUrl: string): void {
+function updateUrls(file: string, options: Pick<BootstrapOptions, "baseUrl" | "localUrl">): void {
   const content = readFile(file);
   if (content === null) return;
-  const updated = { ...content, ...urls(baseUrl) };
+  const updated = { ...content, ...urls(options) };
   if (format(updated) !== format(content)) writeFileSafely(file, format(updated));
 }
 
-function urls(baseUrl: string): Pick<BootstrapFile, "baseUrl" | "apiUrl" | "dashboardUrl"> {
-  return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard` };
+type FileUrls = Pick<BootstrapFile, "baseUrl" | "apiUrl" | "dashboardUrl" | "localUrl">;
+
+function urls({ baseUrl, localUrl }: Pick<BootstrapOptions, "baseUrl" | "localUrl">): FileUrls {
+  return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard`, localUrl };
 }
 
 function format(content: BootstrapFile): string {

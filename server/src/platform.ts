@@ -138,8 +138,8 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   lifecycle.onClose("waiting runs", () => runs.quiesce());
   runs.start();
   await webhooks.start();
-  const { baseUrl } = reached.urls;
-  await bootstrap({ db, keys, file: settings.paths.bootstrapFile, baseUrl, clock, log });
+  const urls = { baseUrl: reached.urls.baseUrl, localUrl: localUrlOf(config, port) };
+  await bootstrap({ db, keys, file: settings.paths.bootstrapFile, ...urls, clock, log });
 
   const queue = await openBuilds(settings, {
     ...{ ...foundation, ...usedByBuilds(useCases), driver, builder, buildLogs: logs.buildLogs },
@@ -151,7 +151,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   removal.start();
   health.serve(lifecycle);
   await openMetrics(config, { ...foundation, ...calls, webhooks, counts, queue, disk, driver, health, guard });
-  return { baseUrl, lost, replicas: () => countReplicas(scheduler) };
+  return { baseUrl: urls.baseUrl, lost, replicas: () => countReplicas(scheduler) };
 }
 
 function countReplicas(scheduler: Scheduler): number {
@@ -223,9 +223,12 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
 }
 
 /** A platform that listens on all addresses is reachable at least from this machine. */
+function localUrlOf({ host }: Config, port: number): string {
+  if (host === "0.0.0.0" || host === "::") return `http://127.0.0.1:${port}`;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
 function urlsOf(config: Config, port: number): Urls {
-  const anyAddress = config.host === "0.0.0.0" || config.host === "::";
-  const host = anyAddress ? "127.0.0.1" : config.host.includes(":") ? `[${config.host}]` : config.host;
-  const baseUrl = config.publicUrl ?? `http://${host}:${port}`;
+  const baseUrl = config.publicUrl ?? localUrlOf(config, port);
   return { baseUrl, apiUrl: baseUrl, dashboardUrl: `${baseUrl}/dashboard`, appHosts: config.appHosts };
 }

@@ -19,13 +19,14 @@ import { temporaryFolder } from "#test/support/folder.ts";
 import "#test/support/leftovers.ts";
 
 const baseUrl = "http://127.0.0.1:7070";
+const localUrl = "http://127.0.0.1:7071";
 
 /** One start of a platform on the folder, as far as bootstrap goes. */
 async function start(db: Db, folder: string, url = baseUrl): Promise<SigningKeys> {
   const sealer = await openSealer(db, { secretKeys: null, secretKeyFile: join(folder, "secret.key"), sealedColumns });
   const keys = new SigningKeys({ sealer, clock: systemClock });
   const file = join(folder, "bootstrap.json");
-  await bootstrap({ db, keys, file, baseUrl: url, clock: systemClock, log: silentLog });
+  await bootstrap({ db, keys, file, baseUrl: url, localUrl, clock: systemClock, log: silentLog });
   return keys;
 }
 
@@ -52,10 +53,10 @@ test("the first start makes an owner, a project and tokens that work, and tells 
   const keys = await start(db, folder);
   const file = readBootstrap(folder);
   assert.deepEqual(Object.keys(file), [
-    ...["baseUrl", "apiUrl", "dashboardUrl", "projectId", "ownerEmail", "ownerPassword"],
-    ...["serviceAccountToken", "inferenceToken", "operatorToken"],
+    ...["baseUrl", "apiUrl", "dashboardUrl", "localUrl", "projectId", "ownerEmail"],
+    ...["ownerPassword", "serviceAccountToken", "inferenceToken", "operatorToken"],
   ]);
-  assert.deepEqual([file.baseUrl, file.apiUrl], [baseUrl, baseUrl]);
+  assert.deepEqual([file.baseUrl, file.apiUrl, file.localUrl], [baseUrl, baseUrl, localUrl]);
   assert.deepEqual(await kindsOf(db, keys, file), allKinds);
   const owner = await db
     .selectFrom("people")
@@ -146,7 +147,7 @@ test("two platforms that start at once on one empty database make one project", 
       });
       const keys = new SigningKeys({ sealer, clock: systemClock });
       const file = join(folder, "bootstrap.json");
-      await bootstrap({ db, keys, file, baseUrl, clock: systemClock, log: silentLog });
+      await bootstrap({ db, keys, file, baseUrl, localUrl, clock: systemClock, log: silentLog });
       assert.ok(keys.current().id);
     }),
   );

@@ -96,3 +96,37 @@ test("up shows why a platform does not start", async (t) => {
 function readBootstrap(dataDir: string): Record<string, string> {
   return JSON.parse(readFileSync(join(dataDir, "bootstrap.json"), "utf8"));
 }
+
+const main = "def run():\n    return 'hello'\n";
+
+test("a public URL that does not resolve stops neither up nor deploy nor cp on the machine", async (t) => {
+  const dataDir = temporaryFolder(t, "data");
+  const publicUrl = "https://slipway.invalid";
+  const env = {
+    SLIPWAY_DATA_DIR: dataDir,
+    SLIPWAY_PORT: "0",
+    SLIPWAY_DRIVER: "process",
+    SLIPWAY_TOKEN: "",
+    SLIPWAY_PUBLIC_URL: publicUrl,
+  };
+  const folder = temporaryFolder(t, "app");
+  const slipway = commandsAt(t, { env, cwd: folder });
+  t.after(() => slipway(["down"]).ended);
+  const started = await slipway(["up", "--json"]).ended;
+  assert.equal(started.code, 0, started.stderr);
+  const { url, dashboardUrl } = JSON.parse(started.stdout) as { url: string; dashboardUrl: string };
+  assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
+  assert.equal(dashboardUrl, `${publicUrl}/dashboard`, "for people elsewhere");
+  assert.match(started.stderr, /Not reached by its public URL yet: https:\/\/slipway\.invalid cannot be reached/);
+  assert.ok(started.stderr.includes(`Commands on this machine use ${url}.`), started.stderr);
+
+  writeFileSync(join(folder, "main.py"), main);
+  const deployed = await slipway(["deploy", "--yes", "--name", "local"]).ended;
+  assert.equal(deployed.code, 0, deployed.stderr);
+  const called = await slipway(["call", "local/run"]).ended;
+  assert.match(called.stdout, /hello/, called.stderr);
+  const copied = await slipway(["volumes", "upload", "main.py", "kept.py"]).ended;
+  assert.equal(copied.code, 0, copied.stderr);
+  const back = await slipway(["volumes", "download", "kept.py", "-"]).ended;
+  assert.equal(back.stdout, main, back.stderr);
+});
