@@ -72,6 +72,8 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
   evaluationIntervalSeconds: { any: effects("scalingTarget, scalingMetric and evaluationIntervalSeconds") },
   gitAutoDeploy: { any: { file: "pushes.test.ts", test: "with gitAutoDeploy false nothing is built" } },
   gitBranch: { any: { file: "pushes.test.ts", test: "other branches, tags and deleted branches are not deployed" } },
+  gitLfs: { any: { file: "source-lfs.test.ts", test: "files of Git LFS take the place of their pointers" } },
+  gitSubmodules: { any: { file: "source-submodules.test.ts", test: "submodules are fetched at their commits" } },
   gitPath: { any: { file: "pushes.test.ts", test: "only pushes that touch the app's folder are deployed" } },
   gpuCount: {
     process: { file: "gpus.test.ts", test: "see the cards that are theirs and no other" },

@@ -155,7 +155,8 @@ class Choice {
     const help = `Copy the files there, or leave it out: exclude = [${JSON.stringify(path)}]`;
     if (target === null || inside === null) throw new Refused(`${path} is a link to nothing. ${help}`);
     if (inside.split(sep)[0] === ".." || inside.split(sep).some((name) => neverNames.has(name))) {
-      throw new Refused(`${path} is a link to ${target}, which is outside of what is deployed. ${help}`);
+      const git = "Or deploy the repository, where links to other folders of it are followed: slipway deploy --git";
+      throw new Refused(`${path} is a link to ${target}, which is outside of what is deployed. ${help}\n${git}`);
     }
     if (above.includes(target)) throw new Refused(`${path} is a link to a folder that it is in itself. ${help}`);
     return target;

@@ -2,7 +2,7 @@
 // generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
 import { computeTypes, loadBalancingAlgorithms, logLevels, scalingMetrics } from "./app-choices.ts";
 import type { Field, FieldChange, ValueOf } from "./field.ts";
-import { buildSecretsField, egressField, retriesField } from "./own-fields.ts";
+import { buildSecretsField, egressField, gitLfsField, gitSubmodulesField, retriesField } from "./own-fields.ts";
 import { corsFields, webFields } from "./web-fields.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
@@ -183,6 +183,7 @@ export const appFields = {
     about:
       "Branch, tag or commit to deploy; of one name, the branch before the tag. Only a branch moves on with pushes. Where it is not set and there is no main, the default branch of the repository.",
   },
+  gitLfs: gitLfsField,
   gitPath: {
     kind: "text",
     change: "build",
@@ -193,6 +194,7 @@ export const appFields = {
     defaultAbout: "the root of the repository",
     about: "Folder of the repository that contains the app.",
   },
+  gitSubmodules: gitSubmodulesField,
   gpuCount: {
     kind: "integer",
     change: "replica",

@@ -31,6 +31,24 @@ export const buildSecretsField = {
   about: "Names of secrets of the app or its project that its builds get, each only in the steps that can use it.",
 } as const;
 
+/** Whether the submodules of its repository are fetched. */
+export const gitSubmodulesField = {
+  kind: "boolean",
+  change: "build",
+  toml: "slipway.git.submodules",
+  default: false,
+  about: "Fetch the submodules in the app's folder, from git hosts that the operator allows.",
+} as const;
+
+/** Whether files that Git LFS stores apart are fetched. */
+export const gitLfsField = {
+  kind: "boolean",
+  change: "build",
+  toml: "slipway.git.lfs",
+  default: false,
+  about: "Fetch the files in the app's folder that the repository stores in Git LFS.",
+} as const;
+
 /** How often a run is tried again. */
 export const retriesField = {
   kind: "integer",

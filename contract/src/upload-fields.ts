@@ -3,7 +3,8 @@
 import { appFields } from "./app-fields.ts";
 import type { Field } from "./field.ts";
 
-const { gitRepo: _repository, gitBranch: _branch, gitPath: _path, gitAutoDeploy: _pushes, ...settings } = appFields;
+const { gitRepo: _repository, gitBranch: _branch, gitPath: _path, gitAutoDeploy: _pushes, ...others } = appFields;
+const { gitSubmodules: _submodules, gitLfs: _lfs, ...settings } = others;
 
 const noEffect = "For clients; has no effect here.";
 const patterns = { kind: "list", toml: null, lengthMin: 0, lengthMax: 10_000, isUnique: false, default: null } as const;

@@ -142,7 +142,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, ...urls, clock, log });
 
   const queue = await openBuilds(settings, {
-    ...{ ...foundation, ...usedByBuilds(useCases), driver, builder, buildLogs: logs.buildLogs },
+    ...{ ...foundation, ...usedByBuilds(useCases), driver, builder, guard, buildLogs: logs.buildLogs },
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),
   });

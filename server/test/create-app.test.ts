@@ -76,7 +76,9 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
     evaluationIntervalSeconds: 10,
     gitAutoDeploy: false,
     gitBranch: "release/1",
+    gitLfs: true,
     gitPath: "apps/shop",
+    gitSubmodules: true,
     gpuCount: 2,
     healthcheckEndpoint: "/health",
     keepPathPrefix: true,
@@ -111,15 +113,16 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
   const sealed = row.docker_auth_sealed ?? "";
   assert.equal(api.sealer.open(sealed, `docker-auth:${answer.appId}`).reveal(), dockerAuth);
   assert.equal((await new Credentials(api).forRegistry(answer.appId))?.reveal(), dockerAuth);
-  const tables = await Promise.all([
-    api.db.selectFrom("apps").selectAll().execute(),
-    api.db.selectFrom("builds").selectAll().execute(),
-    api.db.selectFrom("audit_log").selectAll().execute(),
-  ]);
-  assert.doesNotMatch(JSON.stringify(tables), /c2VzYW1l/, "the credentials are nowhere in clear");
+  const stored = await readTables(api);
+  assert.doesNotMatch(stored, /c2VzYW1l/, "the credentials are nowhere in clear");
   const detail = await api.call("GET", `/v2/projects/${api.projectId}/apps/${answer.appId}`);
   assert.doesNotMatch(JSON.stringify(detail.body), /c2VzYW1l/);
 });
+
+async function readTables({ db }: Awaited<ReturnType<typeof startManagementApi>>): Promise<string> {
+  const tables = ["apps", "builds", "audit_log"] as const;
+  return JSON.stringify(await Promise.all(tables.map((table) => db.selectFrom(table).selectAll().execute())));
+}
 
 test("the name may stand in config_toml", async (t) => {
   const api = await startManagementApi(t);

@@ -11,6 +11,7 @@ import { Git } from "#deploy/sources/git-command.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import { systemClock } from "#lib/clock.ts";
 import { silentLog } from "#lib/log.ts";
+import { OutwardGuard } from "#lib/outward-guard.ts";
 import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { drawCases } from "#test/support/drawn-cases.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
@@ -36,6 +37,7 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
     bytesMax: 200_000_000,
     sourcesDir,
     findCredential: () => Promise.resolve(null),
+    guard: new OutwardGuard({ allow: [] }),
     clock: systemClock,
     log: silentLog,
   });
@@ -43,6 +45,7 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
     ...{ projectId: newProjectId(), buildId: newBuildId() },
     settings: { gitRepo: "acme/app", gitBranch: "main", gitPath: "" },
     isBranchGiven: true,
+    fetchesOf: () => ({ gitSubmodules: false, gitLfs: false }),
     checkoutOf: null,
     ...{ commit: null, signal: new AbortController().signal },
     log: (_stage: string, _stream: string, text: string): void => void lines.push(text),

@@ -10,6 +10,7 @@ import { Git } from "#deploy/sources/git-command.ts";
 import { systemClock } from "#lib/clock.ts";
 import { appIdOf, newBuildId, newProjectId, type AppId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { OutwardGuard } from "#lib/outward-guard.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer, type GitServer } from "./support/git-server.ts";
 
@@ -25,11 +26,19 @@ function open(sourcesDir: string, server: GitServer): { readonly source: GitSour
       sourcesDir,
     },
     findCredential: () => Promise.resolve(null),
+    guard: new OutwardGuard({ allow: [] }),
     ...{ clock: systemClock, log: silentLog },
   });
   const fetch: Fetch = (checkoutOf, { repo = "app", commit = null }: { repo?: string; commit?: string | null } = {}) =>
     source.fetch({
-      ...{ projectId: newProjectId(), buildId: newBuildId(), commit, isBranchGiven: true, checkoutOf },
+      ...{
+        projectId: newProjectId(),
+        buildId: newBuildId(),
+        commit,
+        fetchesOf: () => ({ gitSubmodules: false, gitLfs: false }),
+        isBranchGiven: true,
+        checkoutOf,
+      },
       settings: { gitRepo: `acme/${repo}`, gitBranch: "main", gitPath: "" },
       log: () => undefined,
       signal: new AbortController().signal,

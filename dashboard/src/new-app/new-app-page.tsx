@@ -45,7 +45,7 @@ const groups: readonly (readonly [string, readonly FieldName[]])[] = [
         "buildSecrets",
         "containerRuntime",
       ] as const),
-      ...(["logLevel", "gitAutoDeploy", "partialUpload"] as const),
+      ...(["logLevel", "gitAutoDeploy", "gitSubmodules", "gitLfs", "partialUpload"] as const),
     ],
   ],
   [

@@ -30,6 +30,7 @@ const tables = new Set([
   "runtime",
   "runtime.custom",
   "slipway.build",
+  "slipway.git",
 ]);
 /** A file of hostile size is cut off here. */
 const shownMax = 200;

@@ -238,6 +238,8 @@ const cases: Record<FieldName, Case> = {
   maxReplicaCount: integer(1, 2000, 1),
   memory: number(0.05, 1984, 4),
   minReplicaCount: integer(0, 2000, 0, { with: { maxReplicaCount: 2000 } }),
+  gitLfs: flag(false),
+  gitSubmodules: flag(false),
   partialUpload: flag(true),
   port: integer(0, 65535, 8000),
   provider: { fine: providers, bad: ["", "local", "AWS", 1], byDefault: null },
@@ -273,7 +275,7 @@ const cases: Record<FieldName, Case> = {
 
 /** Fields of this platform's own; all others are those of the published interface. */
 const ownFields: readonly FieldName[] = [
-  "buildSecrets",
+  ...(["buildSecrets", "gitLfs", "gitSubmodules"] as const),
   ...(["corsCredentials", "corsHeaders", "corsOrigins", "egressCidrs", "keepPathPrefix", "retries"] as const),
 ];
 

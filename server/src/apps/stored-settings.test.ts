@@ -56,6 +56,8 @@ const first = {
 /** The fields of later versions, by default. */
 const since = {
   buildSecrets: [],
+  gitLfs: false,
+  gitSubmodules: false,
   retries: 0,
   egressCidrs: null,
   corsCredentials: false,

@@ -2,7 +2,7 @@
 // starts from the first stage. Every write checks the lease, and every outcome ends in a state with a reason.
 import { logLevels, type LogLevel } from "@slipway/contract/app-choices.ts";
 import { appFields } from "@slipway/contract/app-fields.ts";
-import { settingNames } from "@slipway/contract/app-settings.ts";
+import { settingNames, type AppSettings } from "@slipway/contract/app-settings.ts";
 import type { BuildState } from "@slipway/contract/words.ts";
 import { isAppStopped, lockApp } from "#apps/app-store.ts";
 import { shown } from "#apps/refusal.ts";
@@ -11,11 +11,12 @@ import { releaseSettings } from "#apps/stored-settings.ts";
 import type { Builder } from "#drivers/builder.ts";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { Artifact, Driver } from "#drivers/driver.ts";
+import { Fault } from "#lib/fault.ts";
 import { newReleaseId, type AppId, type ReleaseId } from "#lib/ids.ts";
 import type { Secret } from "#lib/secret.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Lease, Leases } from "#store/lease.ts";
-import { appFiles, readAppToml } from "./app-files.ts";
+import { appFiles, readAppToml, type AppFiles } from "./app-files.ts";
 import { readBuildSecrets, type SecretsOf } from "./build-secrets.ts";
 import { BuildStopped, endingOf, lastLines } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
@@ -154,12 +155,16 @@ class BuildWork {
     const { log } = this.#output;
     const isClean = (settled === null ? request["partialUpload"] : settled.partialUpload) === false;
     const checkoutOf = isClean ? null : appId;
-    const from = { settings: wanted, isBranchGiven, checkoutOf, commit, uploadId };
+    const resolve = (files: AppFiles): ResolvedSettings => {
+      const repositoryToml = readAppToml(files.readText);
+      return resolveSettings({ body: request, configToml, repositoryToml, settled, providers });
+    };
+    const fetchesOf = (appDir: string) => wantedFetches(() => resolve(appFiles(appDir)).settings);
+    const from = { settings: wanted, isBranchGiven, checkoutOf, commit, uploadId, fetchesOf };
     const fetched = await source.fetch({ ...from, projectId, buildId, log, signal });
     await this.#keep({ source: fetched });
     const files = appFiles(fetched.appDir);
-    const repositoryToml = readAppToml(files.readText);
-    const resolved = resolveSettings({ body: request, configToml, repositoryToml, settled, providers });
+    const resolved = resolve(files);
     const gitBranch = (isBranchUsual ? (fetched.defaultBranch ?? usualBranch) : null) ?? resolved.settings.gitBranch;
     const decided = { ...resolved, settings: { ...resolved.settings, gitBranch } };
     await this.#keep({ settings: decided.settings });
@@ -173,6 +178,8 @@ class BuildWork {
     for (const line of settingLines(decided)) this.#output.say("plan", line, "DEBUG");
     for (const warning of [...decided.warnings, ...warnings]) this.#output.say("plan", `Warning: ${warning}`);
     for (const note of notes) this.#output.say("plan", note);
+    if (uploadId !== null && (decided.settings.gitSubmodules || decided.settings.gitLfs))
+      this.#output.say("plan", "Warning: submodules and lfs below [slipway.git] have no effect on uploaded files.");
     signal.throwIfAborted();
     const { gitPath } = decided.settings;
     const secrets = await readBuildSecrets(plan.secretNames, () => secretsOf(appId));
@@ -316,6 +323,17 @@ class BuildWork {
 
 const notTried =
   "The app is stopped, so the release is not tried now. It takes the calls when somebody starts the app.";
+
+/** Settings that cannot be read are refused later, when the commit is stored. */
+function wantedFetches(read: () => AppSettings): Pick<AppSettings, "gitSubmodules" | "gitLfs"> {
+  try {
+    const { gitSubmodules, gitLfs } = read();
+    return { gitSubmodules, gitLfs };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { gitSubmodules: false, gitLfs: false };
+  }
+}
 
 /** It can only be set through the API. */
 function levelOf({ request }: BuildRecord): LogLevel {

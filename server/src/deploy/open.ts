@@ -4,6 +4,7 @@ import type { GitHosts } from "#apps/repository.ts";
 import type { Builder } from "#drivers/builder.ts";
 import type { Driver } from "#drivers/driver.ts";
 import type { AppId } from "#lib/ids.ts";
+import type { OutwardGuard } from "#lib/outward-guard.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { SecretsOf } from "./build-secrets.ts";
@@ -34,6 +35,7 @@ type Parts = Foundation & {
   readonly buildLogs: BuildLogs;
   readonly credentials: Credentials;
   readonly secretsOf: SecretsOf;
+  readonly guard: OutwardGuard;
   readonly trial: TrialStarter;
   readonly refreshRoute: (appId: AppId) => Promise<void>;
 };
@@ -59,6 +61,7 @@ export async function openBuilds(settings: DeploySettings, parts: Parts): Promis
     bytesMax: settings.gitSizeBytes,
     sourcesDir,
     findCredential: (projectId, host) => credentials.forFetch(projectId, host),
+    guard: parts.guard,
   });
   const source = new AnySource({
     ...{ git: gitSource, sourcesDir, uploadsDir, uploadBytesMax: settings.uploadSizeBytes },

@@ -15,6 +15,8 @@ export type SourceRequest = {
   readonly commit: string | null;
   /** The upload with the files; null: they are in the repository. */
   readonly uploadId: string | null;
+  /** What else to fetch, by the settings in the app's folder, once its files are there. */
+  readonly fetchesOf: (appDir: string) => { readonly gitSubmodules: boolean; readonly gitLfs: boolean };
   readonly log: BuildLog;
   readonly signal: AbortSignal;
 };

@@ -26,6 +26,7 @@ import { Notifications } from "#store/notify.ts";
 import { givePip } from "./give-pip.ts";
 import { until } from "./until.ts";
 import { toolEnvironmentOf } from "#config.ts";
+import { OutwardGuard } from "#lib/outward-guard.ts";
 import { widePlacement } from "./wide-placement.ts";
 
 export const processCapabilities: Capabilities = {
@@ -85,6 +86,7 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
         bytesMax: 50_000_000,
         sourcesDir: join(folder, "sources"),
         findCredential: () => Promise.resolve(null),
+        guard: new OutwardGuard({ allow: [] }),
       }),
     }),
     builder: new ProcessBuilder({

@@ -7,6 +7,7 @@ import { Git } from "#deploy/sources/git-command.ts";
 import { systemClock } from "#lib/clock.ts";
 import { newBuildId, newProjectId } from "#lib/ids.ts";
 import { silentLog } from "#lib/log.ts";
+import { OutwardGuard } from "#lib/outward-guard.ts";
 import { temporaryFolder } from "./folder.ts";
 
 type Setup = {
@@ -16,9 +17,12 @@ type Setup = {
   readonly bytesMax?: number;
   readonly timeoutMs?: number;
   readonly path?: string;
+  /** Private addresses that files of LFS may come from. */
+  readonly allow?: readonly string[];
 };
 
-type Given = Partial<Omit<SourceRequest, "settings"> & SourceRequest["settings"]>;
+type Fetches = ReturnType<SourceRequest["fetchesOf"]>;
+type Given = Partial<Omit<SourceRequest, "settings"> & SourceRequest["settings"] & Fetches>;
 
 /** Fetches from the default host `urlTemplate`; `hosts` are those whose credential was looked for. */
 export function openSource(t: TestContext, setup: Setup) {
@@ -37,9 +41,11 @@ export function openSource(t: TestContext, setup: Setup) {
     },
     clock: systemClock,
     log: silentLog,
+    guard: new OutwardGuard({ allow: setup.allow ?? [] }),
   });
-  const fetch = ({ gitRepo = "acme/app", gitBranch = "main", gitPath = "", ...given }: Given = {}) =>
-    source.fetch({
+  const fetch = ({ gitSubmodules = false, gitLfs = false, ...more }: Given = {}) => {
+    const { gitRepo = "acme/app", gitBranch = "main", gitPath = "", ...given } = more;
+    return source.fetch({
       projectId: newProjectId(),
       buildId: newBuildId(),
       settings: { gitRepo, gitBranch, gitPath },
@@ -48,7 +54,9 @@ export function openSource(t: TestContext, setup: Setup) {
       commit: null,
       log: (_stage, _stream, text) => lines.push(text),
       signal: new AbortController().signal,
+      fetchesOf: () => ({ gitSubmodules, gitLfs }),
       ...given,
     });
+  };
   return { source, sourcesDir, lines, hosts, fetch };
 }

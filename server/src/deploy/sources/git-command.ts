@@ -176,10 +176,15 @@ export class Git {
 
 /** A header for this host only. */
 function authorization(url: SourceUrl, credential: GitCredential | null): (readonly [string, string])[] {
-  if (credential?.kind !== "token" || !url.protocol.startsWith("http")) return [];
+  const value = basicAuthorization(url, credential);
+  return value === null ? [] : [[`http.${url.protocol}://${url.host}/.extraHeader`, `Authorization: ${value}`]];
+}
+
+/** The value of the header that opens repositories of the host; null: it needs none, or has another kind of key. */
+export function basicAuthorization(url: SourceUrl, credential: GitCredential | null): string | null {
+  if (credential?.kind !== "token" || !url.protocol.startsWith("http")) return null;
   const pair = `${credential.username ?? tokenUsername}:${credential.secret.reveal()}`;
-  const header = `Authorization: Basic ${Buffer.from(pair).toString("base64")}`;
-  return [[`http.${url.protocol}://${url.host}/.extraHeader`, header]];
+  return `Basic ${Buffer.from(pair).toString("base64")}`;
 }
 
 function configVariables(config: readonly (readonly [string, string])[]): Record<string, string> {

@@ -3,23 +3,39 @@
 import { lstat, readFile, readlink, realpath, rm } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
+import { readPointers, type Pointer } from "./git-lfs.ts";
+import type { Fetch, GitRuns } from "./git-runs.ts";
 import type { TreeListing } from "./git-tree.ts";
 
-const pointerStart = "version https://git-lfs.github.com/spec/v1";
+const lfsFilter = "filter=lfs";
+/** Each is a run of git. */
+const foldersAboveMax = 20;
 /** Names listed in a warning; the rest is only counted. */
 const namesShownMax = 5;
 /** Links with separate warnings; the rest is only counted. */
 const linksShownMax = 20;
 
-/** `checkTime` throws after the deadline of the fetch. */
+type Found = {
+  readonly log: BuildLog;
+  /** Throws after the deadline of the fetch. */
+  readonly checkTime: () => void;
+  readonly isSubmodulesOn: boolean;
+  readonly isLfsOn: boolean;
+  /** A folder around the app's says that files of it are in LFS. */
+  readonly hasAttributes: boolean;
+};
+
+/** Returns the pointers of Git LFS. */
 export async function reportFindings(
   appDir: string,
   listing: TreeListing,
-  { log, checkTime }: { readonly log: BuildLog; readonly checkTime: () => void },
-): Promise<void> {
+  { log, checkTime, isSubmodulesOn, isLfsOn, hasAttributes }: Found,
+): Promise<Pointer[]> {
   const warn = (text: string): void => log("source", "platform", `Warning: ${text}`);
   if (listing.submodules.length > 0) {
-    warn(`submodules are not fetched; these folders are empty: ${named(listing.submodules)}.`);
+    const paths = named(listing.submodules.map(({ path }) => path));
+    const how = isSubmodulesOn ? "" : ` To fetch them: ${howToSet("gitSubmodules", "submodules")}.`;
+    warn(`submodules are not fetched; these folders are empty: ${paths}.${how}`);
   }
   const root = await realpath(appDir);
   let left = 0;
@@ -36,12 +52,14 @@ export async function reportFindings(
   }
   if (left > linksShownMax)
     warn(`${left - linksShownMax} more links point outside the app's folder and were left out.`);
-  const pointers = await findPointers(root, listing, checkTime);
-  if (pointers.length > 0) {
-    warn(
-      `files stored in Git LFS are not fetched; these contain only a pointer: ${named(pointers)}. Download them in shell_commands or when the app starts.`,
-    );
+  const isUsed = hasAttributes || (await usesLfs(root, listing.attributeFiles));
+  const pointers = isUsed ? await readPointers(root, listing.smallFiles, checkTime) : [];
+  if (pointers.length > 0 && !isLfsOn) {
+    const paths = named(pointers.map(({ path }) => path));
+    const how = `To fetch them: ${howToSet("gitLfs", "lfs")}. Or download them when the app starts`;
+    warn(`files stored in Git LFS are not fetched; these contain only a pointer: ${paths}. ${how}.`);
   }
+  return pointers;
 }
 
 /** The target of a link that leads outside of the folder; null when it stays inside. */
@@ -70,19 +88,25 @@ async function realTarget(from: string, target: string): Promise<string | null> 
   return rest.includes("..") ? null : join(real, ...rest);
 }
 
-async function findPointers(root: string, listing: TreeListing, checkTime: () => void): Promise<string[]> {
-  const found: string[] = [];
-  if (!(await usesLfs(root, listing.attributeFiles))) return found;
-  for (const name of listing.smallFiles) {
-    checkTime();
-    if ((await readFile(join(root, name), "utf8")).startsWith(pointerStart)) found.push(name);
+/** Whether an attribute file of the repository, in a folder around the app's, names files of LFS. */
+export async function hasAttributesAbove(runs: GitRuns, fetch: Fetch, commit: string): Promise<boolean> {
+  if (fetch.folder === "") return false;
+  const parts = fetch.folder.split("/").slice(0, foldersAboveMax);
+  for (const [depth] of parts.entries()) {
+    const path = [...parts.slice(0, depth), ".gitattributes"].join("/");
+    const { output } = await runs.run(fetch, ["cat-file", "blob", `${commit}:${path}`]);
+    if (output.includes(lfsFilter)) return true;
   }
-  return found;
+  return false;
+}
+
+function howToSet(field: string, key: string): string {
+  return `set ${field} of the app to true, or ${key} = true below [slipway.git] in its slipway.toml`;
 }
 
 async function usesLfs(root: string, attributeFiles: readonly string[]): Promise<boolean> {
   for (const name of attributeFiles) {
-    if ((await readFile(join(root, name), "utf8")).includes("filter=lfs")) return true;
+    if ((await readFile(join(root, name), "utf8")).includes(lfsFilter)) return true;
   }
   return false;
 }

@@ -5,7 +5,7 @@ import { readlink, rm } from "node:fs/promises";
 import { join, posix } from "node:path";
 import type { BuildLog } from "#drivers/builder.ts";
 import type { GitResult, GitRun } from "./git-command.ts";
-import { TreeReader, type TreeLimits, type TreeListing } from "./git-tree.ts";
+import { joined, TreeReader, type TreeLimits, type TreeListing } from "./git-tree.ts";
 
 /** More are left out, as every link that leads elsewhere. */
 const followedMax = 20;
@@ -55,7 +55,8 @@ export async function followLinks(
       );
       bases.push({ at, origin: target, links: found.links, around: [...base.around, base.origin] });
       sharedPaths.push(target);
-      listing = joined(listing, found, at);
+      const submodules = found.submodules.map((one) => ({ ...one, origin: posix.join(target, one.origin) }));
+      listing = joined(listing, { ...found, submodules }, at);
     }
   }
   return { listing, sharedPaths };
@@ -100,16 +101,4 @@ async function putInPlace(
   await git(["update-index", "--add", "--cacheinfo", `${mode},${id},${at}`]);
   const { isOk } = await git(["checkout-index", "--force", "--", at]);
   return isOk ? { ...found.value, attributeFiles: [], smallFiles: [] } : null;
-}
-
-function joined(listing: TreeListing, found: TreeListing, at: string): TreeListing {
-  const below = (names: readonly string[]): string[] => names.map((name) => posix.join(at, name));
-  return {
-    files: listing.files + found.files,
-    bytes: listing.bytes + found.bytes,
-    submodules: [...listing.submodules, ...below(found.submodules)],
-    links: [...listing.links, ...below(found.links)],
-    attributeFiles: [...listing.attributeFiles, ...below(found.attributeFiles)],
-    smallFiles: [...listing.smallFiles, ...below(found.smallFiles)],
-  };
 }

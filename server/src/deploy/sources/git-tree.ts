@@ -1,12 +1,16 @@
 // Reads the listing of a repository's tree before any file is written: how much it contains, and what needs care
 // (submodules, links, names that are not text). Also lists and counts folders: a folder that contains itself ten times,
 // ten levels deep and without a file, would keep git busy almost endlessly. Pure: bytes in, findings out.
+import { posix } from "node:path";
+
+/** Where it is in the folder, and in the repository whose `.gitmodules` has its address. */
+export type Submodule = { readonly path: string; readonly origin: string; readonly commit: string };
 
 /** The contents of one folder of a repository. Names are relative to that folder. */
 export type TreeListing = {
   readonly files: number;
   readonly bytes: number;
-  readonly submodules: readonly string[];
+  readonly submodules: readonly Submodule[];
   readonly links: readonly string[];
   /** Attribute files that are small enough to read. */
   readonly attributeFiles: readonly string[];
@@ -41,7 +45,7 @@ export class TreeReader {
   #folders = 0;
   #bytes = 0;
   #listingBytes = 0;
-  readonly #submodules: string[] = [];
+  readonly #submodules: Submodule[] = [];
   readonly #links: string[] = [];
   readonly #attributeFiles: string[] = [];
   readonly #smallFiles: string[] = [];
@@ -81,7 +85,7 @@ export class TreeReader {
   /** `<mode> <type> <object> <size>\t<name>`; the size of folders and submodules is `-`. */
   #entry(bytes: Buffer): void {
     const tab = bytes.indexOf(9);
-    const [mode, type, , sizeText] = bytes.subarray(0, tab).toString("latin1").split(/ +/);
+    const [mode, type, commit = "", sizeText] = bytes.subarray(0, tab).toString("latin1").split(/ +/);
     const path = bytes.subarray(tab + 1);
     const name = decode(path);
     if (name === null) {
@@ -93,7 +97,7 @@ export class TreeReader {
     else this.#files += 1;
     this.#bytes += size;
     this.#listingBytes += path.length;
-    if (type === "commit") this.#submodules.push(name);
+    if (type === "commit") this.#submodules.push({ path: name, origin: name, commit });
     else if (mode === "120000") this.#links.push(name);
     else if (/(^|\/)\.gitattributes$/.test(name)) this.#addAttributes(name, size);
     else if (size >= pointerBytes.min && size <= pointerBytes.max) this.#smallFiles.push(name);
@@ -117,6 +121,19 @@ export class TreeReader {
     const megabytes = Math.round(bytesMax / 1_000_000);
     return this.#bytes > bytesMax ? `its files are larger than ${megabytes} MB in total (SLIPWAY_GIT_SIZE_MB)` : null;
   }
+}
+
+/** With what was found in a folder or a file that was put at `at`. */
+export function joined(listing: TreeListing, found: TreeListing, at: string): TreeListing {
+  const below = (names: readonly string[]): string[] => names.map((name) => posix.join(at, name));
+  return {
+    files: listing.files + found.files,
+    bytes: listing.bytes + found.bytes,
+    submodules: [...listing.submodules, ...found.submodules.map((one) => ({ ...one, path: posix.join(at, one.path) }))],
+    links: [...listing.links, ...below(found.links)],
+    attributeFiles: [...listing.attributeFiles, ...below(found.attributeFiles)],
+    smallFiles: [...listing.smallFiles, ...below(found.smallFiles)],
+  };
 }
 
 function decode(bytes: Buffer): string | null {

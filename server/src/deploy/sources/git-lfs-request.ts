@@ -1,0 +1,44 @@
+// One request to a Git LFS server: over the guarded connections of the caller, without redirects, with a bound on silence.
+import { request as httpRequest, type Agent, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+
+type Sent = {
+  readonly method: "GET" | "POST";
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  readonly agent: Agent;
+  readonly signal: AbortSignal;
+};
+
+/** A connection on which nothing arrives for this long is given up. */
+const silenceMs = 60_000;
+
+/** The answer, once its head has arrived. Rejects for what goes wrong before. */
+export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promise<IncomingMessage> {
+  const send = url.protocol === "https:" ? httpsRequest : httpRequest;
+  const length = given.method === "GET" ? {} : { "Content-Length": String(Buffer.byteLength(body)) };
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const request = send(url, { ...given, headers: { ...headers, ...length, "User-Agent": "Slipway" } });
+  request.setTimeout(silenceMs, () => request.destroy(new Error(`nothing arrived for ${silenceMs / 1000} s`)));
+  request.on("response", resolve);
+  request.on("error", reject);
+  request.end(body);
+  return promise;
+}
+
+/** The body as text. Rejects when it is longer. */
+export async function textOf(answer: AsyncIterable<Buffer>, bytesMax: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of answer) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw new Error(`its answer is longer than ${bytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Whether it names another address. */
+export function isRedirect({ statusCode = 0, headers }: IncomingMessage): boolean {
+  return [301, 302, 303, 307, 308].includes(statusCode) && headers.location !== undefined;
+}

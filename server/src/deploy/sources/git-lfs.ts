@@ -1,0 +1,259 @@
+// Puts the files that Git LFS stores apart in the place of their pointers: asks the git host of each repository where they are,
+// and downloads them there. What arrives must have the size and the digest of its pointer. Called by `git.ts` where the app wants it.
+import { createHash } from "node:crypto";
+import { constants, copyFile, open, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Agent } from "node:http";
+import { BuildFailed } from "#drivers/builder.ts";
+import { OutwardAgents } from "#lib/outward-agents.ts";
+import { OutwardGuard } from "#lib/outward-guard.ts";
+import { makeNameLookup } from "#lib/outward-names.ts";
+import { reasonOf } from "#lib/outward-reasons.ts";
+import { basicAuthorization, type GitRun } from "./git-command.ts";
+import { isRedirect, sendRequest, textOf } from "./git-lfs-request.ts";
+
+/** A repository whose files are in the app's folder: at `at`, "" for the app's own. */
+export type LfsRepository = {
+  readonly at: string;
+  readonly repository: string;
+  readonly remote: NonNullable<GitRun["remote"]>;
+};
+
+/** A file that contains a pointer, by its path in the app's folder. */
+export type Pointer = { readonly path: string; readonly oid: string; readonly size: number };
+
+type Given = {
+  readonly appDir: string;
+  readonly pointers: readonly Pointer[];
+  /** The app's own, and those of its submodules. */
+  readonly repositories: readonly LfsRepository[];
+  /** For addresses that are not the git host's own. */
+  readonly guard: OutwardGuard;
+  readonly signal: AbortSignal;
+};
+
+type Action = { readonly href: string; readonly headers: Readonly<Record<string, string>> };
+
+const pointerForm = /^version https:\/\/git-lfs\.github\.com\/spec\/v1\noid sha256:([0-9a-f]{64})\nsize (\d{1,15})\n?$/;
+const mediaType = "application/vnd.git-lfs+json";
+/** As many as hosts take in one question. */
+const batchMax = 100;
+/** About 1 kB for each object. */
+const answerBytesMax = 2_000_000;
+/** Hosts send to where their files are stored, once. */
+const redirectsMax = 3;
+const perReceiverMax = 8;
+const headersMax = 20;
+const headerLengthMax = 8_000;
+/** Of one connection alone, or what only the client can know. */
+const ownHeaders = new Set(["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer"]);
+
+/** For the git hosts themselves: the operator chose them, and they may be on a private network. */
+const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
+
+/** What the text of a file points to; null: it is no pointer. */
+export function readPointer(path: string, text: string): Pointer | null {
+  const [, oid, size] = pointerForm.exec(text) ?? [];
+  return oid === undefined ? null : { path, oid, size: Number(size) };
+}
+
+/** Downloads all. Rejects with `BuildFailed` that names the file. */
+export async function fetchLfs(given: Given): Promise<void> {
+  const common = { lookup: makeNameLookup(), perReceiverMax };
+  const own = new OutwardAgents({ ...common, guard: anywhere });
+  const others = new OutwardAgents({ ...common, guard: given.guard });
+  try {
+    const deepestFirst = given.repositories.toSorted((one, other) => other.at.length - one.at.length);
+    const groups = Map.groupBy(given.pointers, ({ path }) =>
+      deepestFirst.find(({ at }) => at === "" || path.startsWith(`${at}/`)),
+    );
+    for (const [repository, pointers] of groups) {
+      if (repository === undefined) continue;
+      await new LfsDownload({ ...given, own, others, from: repository }).fetch(pointers);
+    }
+  } finally {
+    own.close();
+    others.close();
+  }
+}
+
+type DownloadGiven = Given & {
+  /** For the git host itself, and for where it sends to. */
+  readonly own: OutwardAgents;
+  readonly others: OutwardAgents;
+  readonly from: LfsRepository;
+};
+
+class LfsDownload {
+  readonly #given: DownloadGiven;
+  readonly #base: URL;
+  readonly #authorization: Readonly<Record<string, string>>;
+
+  constructor(given: DownloadGiven) {
+    this.#given = given;
+    const { url, credential } = given.from.remote;
+    if (!url.protocol.startsWith("http")) {
+      const why = `${given.from.repository} is fetched over ${url.protocol}, and files of Git LFS only over https.`;
+      throw new BuildFailed(`${why} Ask the operator for an https template of the host, or set gitLfs to false.`);
+    }
+    this.#base = new URL(`${url.url.replace(/\/$/, "").replace(/\.git$/, "")}.git/info/lfs/objects/batch`);
+    const header = basicAuthorization(url, credential);
+    this.#authorization = header === null ? {} : { Authorization: header };
+  }
+
+  async fetch(pointers: readonly Pointer[]): Promise<void> {
+    const byOid = [...Map.groupBy(pointers, ({ oid }) => oid).values()];
+    for (let at = 0; at < byOid.length; at += batchMax) {
+      const batch = byOid.slice(at, at + batchMax).flatMap(([first, ...same]) => (first ? [{ first, same }] : []));
+      const actions = await this.#ask(batch.map(({ first }) => first));
+      for (const { first, same } of batch) {
+        await this.#download(first, actions);
+        const { appDir } = this.#given;
+        for (const { path } of same) await copyFile(join(appDir, first.path), join(appDir, path));
+      }
+    }
+  }
+
+  /** Where the host has them. */
+  async #ask(pointers: readonly Pointer[]): Promise<ReadonlyMap<string, Action | string>> {
+    const objects = pointers.map(({ oid, size }) => ({ oid, size }));
+    const body = JSON.stringify({ operation: "download", transfers: ["basic"], hash_algo: "sha256", objects });
+    const headers = { Accept: mediaType, "Content-Type": mediaType, ...this.#authorization };
+    const { own, from, signal } = this.#given;
+    const agent = own.of(this.#base.protocol);
+    const failed = (why: string): BuildFailed =>
+      new BuildFailed(`The git host of ${from.repository} does not say where its Git LFS files are: ${why}.`);
+    try {
+      const answer = await sendRequest(this.#base, { method: "POST", headers, body, agent, signal });
+      const text = await textOf(answer, answerBytesMax);
+      if (answer.statusCode === 200) return readBatch(JSON.parse(text));
+      const hint = [401, 403, 404].includes(answer.statusCode ?? 0)
+        ? ` (is Git LFS on there, and may the project's git credential read it? PUT …/git-credentials/{host})`
+        : "";
+      throw failed(`it answered ${answer.statusCode}${hint}`);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof BuildFailed) throw error;
+      throw failed(error instanceof SyntaxError ? "its answer is no JSON" : reasonOf(error));
+    }
+  }
+
+  async #download(pointer: Pointer, actions: ReadonlyMap<string, Action | string>): Promise<void> {
+    const { signal, from } = this.#given;
+    const action = actions.get(pointer.oid) ?? "it says nothing of it";
+    const failed = (why: string): BuildFailed =>
+      new BuildFailed(`${pointer.path} cannot be fetched from the Git LFS of ${from.repository}: ${why}.`);
+    if (typeof action === "string") throw failed(action);
+    try {
+      await this.#receive(pointer, action);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw failed(error instanceof Error ? error.message.replace(/\.$/, "") : String(error));
+    }
+  }
+
+  async #receive(pointer: Pointer, { href, headers }: Action): Promise<void> {
+    const { guard, signal, appDir } = this.#given;
+    let address = href;
+    let sent = headers;
+    for (let redirects = 0; redirects <= redirectsMax; redirects++) {
+      const target = (URL.parse(address)?.origin === this.#base.origin ? anywhere : guard).read(address);
+      if ("problem" in target) throw new Error(`its address is not allowed: ${target.problem}`);
+      const { url } = target;
+      const agent = this.#agentOf(url);
+      const isOwn = url.origin === this.#base.origin;
+      const isGiven = Object.keys(sent).some((name) => name.toLowerCase() === "authorization");
+      const own = isOwn && !isGiven ? this.#authorization : {};
+      const answer = await sendRequest(url, { method: "GET", headers: { ...sent, ...own }, body: "", agent, signal });
+      if (isRedirect(answer)) {
+        answer.destroy();
+        const next = new URL(answer.headers.location ?? "", url);
+        // What was meant for one host is not shown to another.
+        if (next.origin !== url.origin) sent = {};
+        address = next.href;
+        continue;
+      }
+      if (answer.statusCode !== 200) {
+        answer.destroy();
+        throw new Error(`${url.host} answered ${answer.statusCode}`);
+      }
+      return await store(answer, { pointer, path: join(appDir, pointer.path) });
+    }
+    throw new Error("it is redirected again and again");
+  }
+
+  #agentOf(url: URL): Agent {
+    if (this.#base.protocol === "https:" && url.protocol !== "https:") throw new Error("it is not offered over https");
+    const { own, others } = this.#given;
+    return (url.origin === this.#base.origin ? own : others).of(url.protocol);
+  }
+}
+
+/** The actions by object, or why there is none. Whatever is not as it should be is as if it were not there. */
+function readBatch(answer: unknown): Map<string, Action | string> {
+  const objects = isTable(answer) && Array.isArray(answer["objects"]) ? (answer["objects"] as unknown[]) : [];
+  const found = new Map<string, Action | string>();
+  for (const object of objects) {
+    if (!isTable(object) || typeof object["oid"] !== "string") continue;
+    const { oid, error, actions } = object;
+    const download = isTable(actions) ? actions["download"] : undefined;
+    if (isTable(error)) found.set(oid as string, `it has no such file (${String(error["code"]).slice(0, 20)})`);
+    else if (isTable(download) && typeof download["href"] === "string")
+      found.set(oid as string, { href: download["href"], headers: readHeaders(download["header"]) });
+  }
+  return found;
+}
+
+function readHeaders(given: unknown): Record<string, string> {
+  const usable = Object.entries(isTable(given) ? given : {}).filter(
+    ([name, value]) =>
+      /^[A-Za-z0-9-]{1,100}$/.test(name) &&
+      !ownHeaders.has(name.toLowerCase()) &&
+      typeof value === "string" &&
+      value.length <= headerLengthMax &&
+      /^[\x20-\x7e]*$/.test(value),
+  );
+  return Object.fromEntries(usable.slice(0, headersMax)) as Record<string, string>;
+}
+
+function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Writes the file in the place of its pointer, which keeps its mode. */
+async function store(
+  answer: AsyncIterable<Buffer> & { destroy(): unknown },
+  { pointer, path }: { readonly pointer: Pointer; readonly path: string },
+): Promise<void> {
+  const digest = createHash("sha256");
+  const file = await open(path, constants.O_WRONLY | constants.O_TRUNC | constants.O_NOFOLLOW);
+  let bytes = 0;
+  try {
+    for await (const chunk of answer) {
+      bytes += chunk.length;
+      if (bytes > pointer.size) throw new Error(`it is larger than the ${pointer.size} bytes of its pointer`);
+      digest.update(chunk);
+      await file.writeFile(chunk);
+    }
+  } finally {
+    answer.destroy();
+    await file.close();
+  }
+  if (bytes !== pointer.size) throw new Error(`it has ${bytes} bytes, and its pointer says ${pointer.size}`);
+  if (digest.digest("hex") !== pointer.oid) throw new Error("what was sent has another digest than its pointer says");
+}
+
+/** The pointers among files. `checkTime` throws after the deadline of the fetch. */
+export async function readPointers(
+  appDir: string,
+  names: readonly string[],
+  checkTime: () => void,
+): Promise<Pointer[]> {
+  const found: Pointer[] = [];
+  for (const name of names) {
+    checkTime();
+    const pointer = readPointer(name, await readFile(join(appDir, name), "utf8"));
+    if (pointer !== null) found.push(pointer);
+  }
+  return found;
+}

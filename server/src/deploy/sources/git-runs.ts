@@ -1,0 +1,192 @@
+// Runs git for one fetch of a build: within the time that is left and the size that the operator allows, and with a sentence for
+// whatever goes wrong. `git.ts` and `git-submodules.ts` say what to run.
+import { buildAgain, changeAndBuild } from "@slipway/contract/advice.ts";
+import { mkdir } from "node:fs/promises";
+import { dirname, join, posix } from "node:path";
+import { BuildFailed } from "#drivers/builder.ts";
+import type { SourceRequest } from "#deploy/source.ts";
+import { cpuTimeExitCode, type GitResult, type GitRun } from "./git-command.ts";
+import { explainGitFailure } from "./git-error.ts";
+import { prepareRemote, whileMeasured } from "./git-folder.ts";
+import type { GitRemoteOptions } from "./git-remote.ts";
+import { TreeReader, type TreeLimits, type TreeListing } from "./git-tree.ts";
+import type { SourceUrl } from "./git-url.ts";
+
+const fetchedRef = "refs/slipway/source";
+
+/** What a build wants of its repository. */
+export type GitRequest = Omit<SourceRequest, "uploadId">;
+
+/** A repository, where its files go, and what is left of the limits. */
+export type Fetch = {
+  readonly request: GitRequest;
+  readonly gitDir: string;
+  readonly appDir: string;
+  readonly repository: string;
+  readonly folder: string;
+  readonly branch: string;
+  readonly isBranchGiven: boolean;
+  readonly remote: NonNullable<GitRun["remote"]>;
+  /** On the monotonic clock. */
+  readonly deadlineMs: number;
+  readonly limits: TreeLimits;
+};
+
+type RunOptions = {
+  readonly isRemote?: boolean;
+  readonly signal?: AbortSignal;
+  readonly onOutput?: (chunk: Buffer) => boolean;
+};
+
+/** Of all fetches of a source. */
+export class GitRuns {
+  readonly #options: GitRemoteOptions & { readonly timeoutMs: number };
+
+  constructor(options: GitRemoteOptions & { readonly timeoutMs: number }) {
+    this.#options = options;
+  }
+
+  /** Runs one git command within the remaining time. Rejects when this class killed it. */
+  async run(fetch: Fetch, args: readonly string[], options: RunOptions = {}): Promise<GitResult> {
+    const { clock, git } = this.#options;
+    const result = await git.run({
+      args,
+      gitDir: fetch.gitDir,
+      workTree: fetch.appDir,
+      signal: options.signal ?? fetch.request.signal,
+      timeoutMs: Math.max(1, fetch.deadlineMs - clock.monotonicMs()),
+      ...(options.isRemote === true ? { remote: fetch.remote } : {}),
+      ...(options.onOutput === undefined ? {} : { onOutput: options.onOutput }),
+    });
+    fetch.request.signal.throwIfAborted();
+    if (result.end.kind === "timeout") throw this.#tookTooLong(fetch);
+    if (result.isChatty) throw new BuildFailed(`${fetch.remote.url.host} sends an endless stream of messages.`);
+    if (result.end.kind === "aborted") throw new Error("git was ended");
+    if (result.end.kind === "exited" && result.end.exitCode === cpuTimeExitCode) {
+      throw new BuildFailed(explainGitFailure({ ...namesOf(fetch), output: "died of signal 24" }));
+    }
+    if (result.end.kind === "not_started" || (result.end.kind === "exited" && result.end.exitCode === 127)) {
+      throw new BuildFailed("git is not installed on the build machine; the operator has to install it.");
+    }
+    return result;
+  }
+
+  /** Runs git and watches the folders' sizes. */
+  async runMeasured(fetch: Fetch, args: readonly string[], isRemote = true): Promise<GitResult> {
+    const { clock, bytesMax } = this.#options;
+    // Measured packed and unpacked: each may reach the limit. Submodules are beside the repository, and in the app's folder.
+    const { gitDir, appDir } = fetch;
+    const folders = [gitDir, appDir];
+    const measured = await whileMeasured({ folders, bytesMax: fetch.limits.bytesMax, clock }, (tooLarge) => {
+      const signal = AbortSignal.any([fetch.request.signal, tooLarge]);
+      return this.run(fetch, args, { isRemote, signal });
+    });
+    if (!measured.isTooLarge) return measured.result;
+    throw new BuildFailed(
+      `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
+    );
+  }
+
+  /** Fetches what a full name, or a commit's id, stands for, without its history. */
+  async fetchRef(fetch: Fetch, ref: string): Promise<GitResult> {
+    return await this.runMeasured(fetch, [
+      ...["fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
+      ...["--end-of-options", fetch.remote.url.url, `+${ref}:${fetchedRef}`],
+    ]);
+  }
+
+  /** The id, the author and the message of what was fetched, by lines. */
+  async readHead(fetch: Fetch): Promise<string> {
+    const args = ["log", "-1", "--format=%H%n%an <%ae>%n%B", `${fetchedRef}^{commit}`, "--"];
+    return (await this.run(fetch, args)).output;
+  }
+
+  /** The same, or another repository, in a folder of its own beside that of `fetch`. */
+  async apart(
+    fetch: Fetch,
+    { name, url = fetch.remote.url, ...given }: { readonly name: string; readonly url?: SourceUrl } & Partial<Fetch>,
+  ): Promise<Fetch> {
+    const gitDir = join(dirname(fetch.gitDir), name);
+    await mkdir(gitDir, { recursive: true, mode: 0o700 });
+    const { projectId } = fetch.request;
+    const remote = await prepareRemote({ ...this.#options, url, gitDir, projectId });
+    const folder = url === fetch.remote.url ? fetch.folder : "";
+    return { ...fetch, folder, ...given, gitDir, remote };
+  }
+
+  /** Lists the contents of the app's folder before writing any of it. */
+  async list(fetch: Fetch, commit: string): Promise<TreeListing> {
+    const tree = `${commit}:${fetch.folder}`;
+    const type = await this.run(fetch, ["cat-file", "-t", tree]);
+    if (type.output.trim() !== "tree") throw new BuildFailed(await this.#explainFolder(fetch, commit, type.isOk));
+    const reader = new TreeReader(fetch.limits);
+    const listed = await this.run(fetch, ["ls-tree", "-r", "-t", "-l", "-z", tree], {
+      onOutput: (chunk) => reader.push(chunk),
+    });
+    const result = reader.result();
+    if (!result.ok) throw new BuildFailed(`${fetch.repository} cannot be deployed: ${result.reason}.`);
+    if (!listed.isOk) throw new BuildFailed(`git could not list the files of ${fetch.repository}.`);
+    const { submodules } = result.value;
+    const placed = submodules.map((one) => ({ ...one, origin: posix.join(fetch.folder, one.origin) }));
+    return { ...result.value, submodules: placed };
+  }
+
+  async checkOut(fetch: Fetch, commit: string): Promise<void> {
+    const result = await this.runMeasured(fetch, ["read-tree", "-m", "-u", `${commit}:${fetch.folder}`], false);
+    if (!result.isOk) {
+      throw new BuildFailed(
+        explainGitFailure({ repository: fetch.repository, host: "", hasCredential: false, output: result.errorOutput }),
+      );
+    }
+  }
+
+  /** The sentence for a failed fetch. */
+  explain(fetch: Fetch, { errorOutput }: GitResult): string {
+    return explainGitFailure({ ...namesOf(fetch), output: errorOutput });
+  }
+
+  /** For our own work between runs of git. Throws after the deadline. */
+  checkTime(fetch: Fetch): void {
+    fetch.request.signal.throwIfAborted();
+    if (this.#options.clock.monotonicMs() > fetch.deadlineMs) throw this.#tookTooLong(fetch);
+  }
+
+  /** Does what is not done by git within the remaining time. */
+  async withinTime<Result>(fetch: Fetch, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    const { clock } = this.#options;
+    const late = new AbortController();
+    const cancel = clock.after(Math.max(1, fetch.deadlineMs - clock.monotonicMs()), () => late.abort());
+    try {
+      return await work(AbortSignal.any([fetch.request.signal, late.signal]));
+    } catch (error) {
+      fetch.request.signal.throwIfAborted();
+      throw late.signal.aborted ? this.#tookTooLong(fetch) : error;
+    } finally {
+      cancel();
+    }
+  }
+
+  async #explainFolder(fetch: Fetch, commit: string, isThere: boolean): Promise<string> {
+    const { folder, repository, branch } = fetch;
+    if (isThere) return `gitPath is "${folder}", but that is not a folder in ${repository} (it is a file or a link).`;
+    const top = await this.run(fetch, ["ls-tree", "-d", "--name-only", "-z", commit]);
+    const folders = top.output
+      .split("\0")
+      .map((name) => name.trim())
+      .filter((name) => name !== "");
+    const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
+    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder (${changeAndBuild}).`;
+  }
+
+  #tookTooLong({ repository }: Fetch): BuildFailed {
+    const seconds = Math.round(this.#options.timeoutMs / 1000);
+    return new BuildFailed(
+      `Fetching ${repository} took longer than ${seconds} s (SLIPWAY_GIT_TIMEOUT_SECONDS). Make the repository smaller if it is large, and ${buildAgain}.`,
+    );
+  }
+}
+
+/** What a sentence about git's failure may mention. */
+function namesOf({ repository, remote }: Fetch) {
+  return { repository, host: remote.url.host, hasCredential: remote.credential !== null };
+}

@@ -1,0 +1,139 @@
+// Fetches the submodules of an app's folder at the commits that the repository names, each into its place. Only from hosts that
+// apps may be fetched from, with the project's own credential for that host, and bounded in number, depth, size and time together
+// with the repository itself. Called by `git.ts` after the checkout, where the app wants it.
+import { realpath } from "node:fs/promises";
+import { join, posix } from "node:path";
+import { BuildFailed } from "#drivers/builder.ts";
+import { removeFolder } from "#drivers/remove-folder.ts";
+import type { GitHosts } from "#apps/repository.ts";
+import type { Fetch, GitRuns } from "./git-runs.ts";
+import { joined, type Submodule, type TreeListing } from "./git-tree.ts";
+import { repositoryAddress } from "./git-url.ts";
+
+/** More than any app has; each is a fetch. */
+const submodulesMax = 50;
+/** Submodules of submodules. */
+const depthMax = 4;
+
+/** A repository in the app's folder: at `at`, "" for the app's own. */
+export type PlacedFetch = { readonly at: string; readonly fetch: Fetch };
+
+type Given = {
+  readonly fetch: Fetch;
+  readonly commit: string;
+  readonly listing: TreeListing;
+  readonly runs: GitRuns;
+  readonly hosts: GitHosts;
+};
+
+/** `depth`: in how many others it is. */
+type Placed = PlacedFetch & { readonly commit: string; readonly listing: TreeListing; readonly depth: number };
+
+/** The listing with all that was fetched, and the repositories. Rejects with `BuildFailed` that names the submodule. */
+export async function fetchSubmodules(
+  given: Given,
+): Promise<{ readonly listing: TreeListing; readonly repositories: readonly PlacedFetch[] }> {
+  const { fetch: root, commit, runs } = given;
+  const repositories: Placed[] = [{ at: "", fetch: root, commit, listing: given.listing, depth: 0 }];
+  let { listing } = given;
+  for (const outer of repositories) {
+    const { submodules } = outer.listing;
+    const [first] = submodules;
+    if (first !== undefined) {
+      const place = posix.join(outer.at, first.path);
+      const count = repositories.length - 1 + submodules.length;
+      if (count > submodulesMax) throw refused(place, `there are more than ${submodulesMax} submodules`);
+      if (outer.depth === depthMax) throw refused(place, `it is in ${depthMax} others, one in the other`);
+      const addresses = await readModules(runs, outer.fetch, outer.commit);
+      for (const submodule of submodules) {
+        const name = `module-${repositories.length}`;
+        const found = await fetchOne(given, { outer, submodule, url: addresses.get(submodule.origin), name, listing });
+        repositories.push(found);
+        listing = joined(listing, found.listing, found.at);
+      }
+    }
+    if (outer.at !== "") await removeFolder(outer.fetch.gitDir);
+  }
+  const fetched = new Set(repositories.map(({ at }) => at));
+  const submodules = listing.submodules.filter(({ path }) => !fetched.has(path));
+  return { listing: { ...listing, submodules }, repositories };
+}
+
+/** The addresses by the submodules' paths, as the repository writes them. */
+async function readModules(runs: GitRuns, fetch: Fetch, commit: string): Promise<Map<string, string>> {
+  const args = ["config", "--blob", `${commit}:.gitmodules`, "--null", "--get-regexp", "^submodule\\..*\\.(path|url)$"];
+  const { output } = await runs.run(fetch, args);
+  const values = new Map(
+    output.split("\0").map((entry) => {
+      const end = entry.indexOf("\n");
+      return [entry.slice(0, end).trim(), entry.slice(end + 1)] as const;
+    }),
+  );
+  const paths = [...values].filter(([key]) => key.endsWith(".path"));
+  return new Map(paths.map(([key, path]) => [path, values.get(key.replace(/path$/, "url")) ?? ""]));
+}
+
+function addressOf(given: {
+  readonly place: string;
+  readonly url: string | undefined;
+  readonly from: Fetch;
+  readonly hosts: GitHosts;
+}): { readonly url: Fetch["remote"]["url"]; readonly canonical: string } {
+  const { place, url = "", from, hosts } = given;
+  if (url === "") throw refused(place, `.gitmodules of ${from.repository} has no address for it`);
+  const absolute = /^\.\.?\//.test(url) ? besideOf(url, from) : url;
+  const address = absolute === null ? null : repositoryAddress(absolute, hosts);
+  if (address?.ok === true) return address.value;
+  const why =
+    address === null ? "its address leads out of the git host" : "its address is not one that is fetched from";
+  const how = "Submodules come from the hosts of SLIPWAY_GIT_URL and SLIPWAY_GIT_HOSTS";
+  throw refused(place, `${why}: ${JSON.stringify(withoutUser(url).slice(0, 200))}. ${how}`);
+}
+
+/** A relative address, as git resolves it: against the address of the repository that has the submodule. */
+function besideOf(url: string, { repository, remote }: Fetch): string | null {
+  const { path } = remote.url;
+  const target = posix.join(path, url.replace(/\/$/, "")).replace(/\.git$/, "");
+  if (target.startsWith("..") || !target.includes("/") || !repository.endsWith(path)) return null;
+  return repository.slice(0, repository.length - path.length) + target;
+}
+
+/** Messages show no password. */
+function withoutUser(url: string): string {
+  return url.replace(/^([a-z+]+:\/\/)[^/@]*@/i, "$1");
+}
+
+async function fetchOne(
+  { fetch: root, runs, hosts }: Given,
+  given: {
+    readonly outer: Placed;
+    readonly submodule: Submodule;
+    readonly url: string | undefined;
+    readonly name: string;
+    /** Of all that is there so far. */
+    readonly listing: TreeListing;
+  },
+): Promise<Placed> {
+  const { outer, submodule, url, name, listing: soFar } = given;
+  const { commit } = submodule;
+  const at = posix.join(outer.at, submodule.path);
+  const address = addressOf({ place: at, url, from: outer.fetch, hosts });
+  const appDir = join(root.appDir, at);
+  const there = await realpath(appDir).catch(() => null);
+  if (there !== join(await realpath(root.appDir), at)) throw refused(at, "its folder is not one of the app");
+  const { filesMax, bytesMax } = root.limits;
+  const limits = { filesMax: filesMax - soFar.files, bytesMax: bytesMax - soFar.bytes };
+  const place = { name, url: address.url, repository: address.canonical, appDir, limits };
+  const fetch = await runs.apart(outer.fetch, place);
+  root.request.log("source", "platform", `Fetching ${commit} of ${fetch.repository} for the submodule ${at} …`);
+  await runs.run(fetch, ["init", "--quiet", "--template="]);
+  const fetched = await runs.fetchRef(fetch, commit);
+  if (!fetched.isOk) throw refused(at, runs.explain(fetch, fetched).replace(/\.$/, ""));
+  const listing = await runs.list(fetch, commit);
+  await runs.checkOut(fetch, commit);
+  return { at, fetch, commit, listing, depth: outer.depth + 1 };
+}
+
+function refused(place: string, why: string): BuildFailed {
+  return new BuildFailed(`The submodule ${place} cannot be fetched: ${why}.`);
+}
