@@ -1,6 +1,7 @@
 // Checks documents that list things against the things themselves: dependencies, decisions, commands, and links between
 // documents.
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
@@ -74,4 +75,37 @@ test("every script that a document tells to run is there", () => {
   );
   assert.ok(named.length > 4);
   for (const { path, name = "" } of named) assert.ok(Object.hasOwn(scripts, name), `${path} names npm run ${name}`);
+});
+
+test("no command in a document waits without an end", () => {
+  const endless = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
+    [...text.matchAll(/^```(?:bash|sh|console)\n([^]*?)^```/gm)].flatMap(([, commands = ""]) =>
+      commands
+        .split("\n")
+        .filter(
+          (line) =>
+            /(?:^|[;&|({]|\b(?:then|do|else))\s*(?:until|while)\b/.test(line) || /\btail\b[^|;&]* -[fF]\b/.test(line),
+        )
+        .filter((line) => !/\btimeout \d/.test(line))
+        .map((line) => `${path}: ${line.trim()}`),
+    ),
+  );
+  const advice =
+    "use slipway deploy, builds logs -f or runs result --wait, wait_for of docs/guides/setup.sh, or for … in $(seq …)";
+  assert.deepEqual(endless, [], advice);
+});
+
+test("what the guides wait with ends, and says what it waited for and what came last", () => {
+  const script = `
+    cd "$1"
+    sleep() { SECONDS=$((SECONDS + 30)); }
+    . docs/guides/setup.sh 2> /dev/null
+    answer() { echo 'the state is "building"'; }
+    wait_for '"building"' answer
+    wait_for '"ready"' answer
+  `;
+  const ended = spawnSync("bash", ["-c", script, "bash", projectDir], { encoding: "utf8", timeout: 60_000 });
+  assert.deepEqual([ended.status, ended.stdout], [1, '"building"\n']);
+  const said = 'Two minutes went by without "ready". The last answer was: the state is "building"\n';
+  assert.equal(ended.stderr, said);
 });

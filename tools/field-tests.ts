@@ -15,8 +15,8 @@ const effects = (test: string): SeenBy => ({ file: "field-effects.test.ts", test
 const driven = (test: string): SeenBy => ({ ...effects(test), in: "field-effects.ts" }) as SeenBy;
 const both = (test: string): Partial<Record<Driver, SeenBy>> => ({ process: driven(test), docker: driven(test) });
 const scaling: SeenBy = {
-  file: "guide-scaling.test.ts",
-  test: "every command of the guide prints what the guide shows",
+  file: "guides-walk.test.ts",
+  test: "the guide scaling",
 };
 const inContainers = (test: string): SeenBy => ({ file: "docker-examples.test.ts", test, in: "folder-scenarios.ts" });
 const onlyImages: SeenBy = { not: "The build log warns: processes run on the machine's own system." };

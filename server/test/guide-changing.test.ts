@@ -1,23 +1,11 @@
-// The guide "Changing and deleting apps", taken from the guide itself: its commands are run by bash against a real platform
-// process and real apps, and must print what the guide shows. And what it promises of changes under load.
+// What the guide "Changing and deleting apps" promises of changes under load. The walk (guides-walk.test.ts) follows its commands.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { test } from "node:test";
 import { deploy, serveExamples } from "./support/examples.ts";
-import { guideBlocks, runGuide } from "./support/guide.ts";
 import type { Json } from "./support/management-api.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import type { PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
-
-const guide = join(import.meta.dirname, "../../docs/guides/changing-and-deleting-apps.md");
-
-test("every command of the guide prints what the guide shows", async (t) => {
-  const blocks = guideBlocks(await readFile(guide, "utf8"));
-  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: await serveExamples(t) });
-  await runGuide(blocks, platform);
-});
 
 /** Calls the app without a pause until `stop`; returns the statuses. */
 function callAlways(platform: PlatformProcess): { readonly stop: () => Promise<readonly number[]> } {

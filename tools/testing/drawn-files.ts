@@ -15,11 +15,7 @@ const groups: readonly Group[] = [
   {
     what: "guides",
     max: 1,
-    names: words(
-      "guide-async guide-audit-log guide-backup guide-billing guide-changing guide-command-line",
-      "guide-compute guide-deploying guide-first-app guide-people guide-releases guide-roll-outs",
-      "guide-scaling guide-storage guide-tls-proxy guide-web-apps",
-    ),
+    names: words("guide-backup guide-changing guide-command-line guide-tls-proxy guide-web-apps guides-walk"),
   },
   {
     what: "kills under async runs, and kills and long proofs of the audit log",

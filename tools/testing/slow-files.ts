@@ -3,6 +3,7 @@
 
 /** By path in the project. */
 export const slowFiles: readonly string[] = [
+  "server/test/guides-walk.test.ts",
   "server/test/egress.test.ts",
   "server/test/docker-examples.test.ts",
   "server/test/dashboard.test.ts",
@@ -10,7 +11,6 @@ export const slowFiles: readonly string[] = [
   "server/test/docker-images.test.ts",
   "server/test/field-effects.test.ts",
   "server/test/docker-kills.test.ts",
-  "server/test/guide-scaling.test.ts",
   "server/test/hostile-app.test.ts",
   "server/test/faults-database.test.ts",
   "server/test/drivers-docker.test.ts",
@@ -26,12 +26,10 @@ export const slowFiles: readonly string[] = [
   "server/test/egress-platform.test.ts",
   "server/test/upgrade-data-folder.test.ts",
   "server/test/usage-platform.test.ts",
-  "server/test/guide-async.test.ts",
   "server/test/roll-outs.test.ts",
   "server/test/async-crash-points.test.ts",
   "server/test/metrics.test.ts",
   "server/test/deployments.test.ts",
-  "server/test/guide-compute.test.ts",
   "server/test/scheduler-pools.test.ts",
   "server/test/callers.test.ts",
   "server/test/guide-backup.test.ts",
@@ -45,8 +43,6 @@ export const slowFiles: readonly string[] = [
   "server/test/budgets-platform.test.ts",
   "server/test/faults-clients.test.ts",
   "server/test/storage-drivers.test.ts",
-  "server/test/tour.test.ts",
-  "server/test/guide-changing.test.ts",
   "server/test/releases.test.ts",
   "server/test/webhooks-survival.test.ts",
   "server/test/plans-scheduler.test.ts",
