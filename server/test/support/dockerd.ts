@@ -1,7 +1,7 @@
 // Starts Debian's Docker engine for tests: with folders, a bridge, addresses and control groups of its own, so that it neither
 // sees nor disturbs another engine of the machine. The engine stays in the machine's network: the rules that a driver makes for
 // containers act on it. `engine-traces.ts` removes what it leaves on the machine.
-import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, openSync, closeSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { endProcessesBelow, enginePath, makeBridge, removeTraces, type EngineNetwork } from "./engine-traces.ts";
@@ -15,7 +15,11 @@ const clientProgram = "/usr/bin/docker";
 const startWaitMs = 90_000;
 /** It ends its containers first. */
 const endWaitMs = 60_000;
+/** One that does not answer has nothing to end. */
+const failedEndWaitMs = 10_000;
 const clientWaitMs = 120_000;
+/** Whoever waits for the engine looks at other things meanwhile, which this blocks. */
+const askWaitMs = 10_000;
 
 /** The engine's second OCI runtime: runc, which leaves a trace. */
 export const tracedRuntime = "traced";
@@ -37,7 +41,10 @@ export type Engine = {
 export type StartedEngine = Engine & {
   /** Containers and networks that are there, by name. */
   left(): string[];
-  /** Ends the engine, `SIGKILL` as if it had crashed. `startEngine` with the same folder goes on. */
+  /**
+   * Ends the engine, `SIGKILL` as if it had crashed. `startEngine` with the same folder goes on. Rejects
+   * when it had to be killed because it did not end.
+   */
   end(signal: "SIGTERM" | "SIGKILL"): Promise<void>;
   /** Ends the engine and its containers, and removes all that it made outside its folder. */
   stop(): Promise<void>;
@@ -66,7 +73,10 @@ export function runDocker({ dockerHost }: Pick<Engine, "dockerHost">, ...paramet
  * Starts an engine in the folder, whose path must be short because of its sockets. `isLocal`: its containers do not get beyond the
  * machine, and it leaves the tables of iptables alone, which an engine that starts empties while others use them.
  */
-export async function startEngine(folder: string, { isLocal = false } = {}): Promise<StartedEngine> {
+export async function startEngine(
+  folder: string,
+  { isLocal = false, waitMs = startWaitMs } = {},
+): Promise<StartedEngine> {
   mkdirSync(join(folder, "tmp"), { recursive: true });
   const network = await makeBridge(folder);
   const socketPath = join(folder, "docker.sock");
@@ -80,26 +90,43 @@ export async function startEngine(folder: string, { isLocal = false } = {}): Pro
   };
   const child = spawnEngine(folder, { ...engine, network, isLocal });
   const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
-  const end = async (signal: "SIGTERM" | "SIGKILL"): Promise<void> => {
+  const end = async (signal: "SIGTERM" | "SIGKILL", deadlineMs = endWaitMs): Promise<void> => {
     child.kill(signal);
-    await until("the engine ends", isOver, { deadlineMs: endWaitMs });
-    // The kernel ends a killed engine's containerd; until init has collected it, the next engine would wait for its answers.
-    rmSync(join(folder, "exec/containerd/containerd.pid"), { force: true });
+    try {
+      await until("the engine ends", isOver, { deadlineMs });
+    } catch (error) {
+      child.kill("SIGKILL");
+      await until("the killed engine ends", isOver, { deadlineMs });
+      throw error;
+    } finally {
+      // The kernel ends a killed engine's containerd; until init has collected it, the next engine
+      // would wait for its answers.
+      rmSync(join(folder, "exec/containerd/containerd.pid"), { force: true });
+    }
   };
-  const stop = async (): Promise<void> => {
-    await end("SIGTERM");
-    await endProcessesBelow(folder);
-    await removeTraces(folder, network);
+  const stop = async (deadlineMs?: number): Promise<void> => {
+    try {
+      await end("SIGTERM", deadlineMs);
+    } finally {
+      await endProcessesBelow(folder);
+      await removeTraces(folder, network);
+    }
   };
   try {
-    await until("the engine answers", () => isOver() || runDocker(engine, "version"), { deadlineMs: startWaitMs });
+    await until("the engine answers", () => isOver() || answers(engine), { deadlineMs: waitMs });
     if (isOver()) throw new Error("it ended");
   } catch (error) {
     const log = readFileSync(join(folder, "log"), "utf8").slice(-2000);
-    await stop();
-    throw new Error(`the engine did not start: ${log}`, { cause: error });
+    await stop(failedEndWaitMs).catch(() => undefined);
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`the engine of ${otherEngine ?? "Debian"} did not start (${why}): ${log}`, { cause: error });
   }
-  return { ...engine, left: () => listLeft(engine), end, stop };
+  return { ...engine, left: () => listLeft(engine), end, stop: () => stop() };
+}
+
+function answers({ dockerHost }: Pick<Engine, "dockerHost">): boolean {
+  const env = { PATH: enginePath, DOCKER_HOST: dockerHost, DOCKER_CONFIG: "/nonexistent" };
+  return spawnSync(clientProgram, ["version"], { env, timeout: askWaitMs }).status === 0;
 }
 
 /** `setpriv`: the engine ends in order when its starter is killed. Without a file for the configuration, it reads the machine's. */
