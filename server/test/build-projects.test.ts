@@ -16,6 +16,7 @@ import { toolEnvironment } from "#test/support/build-queue.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { givePip, pipVersion } from "#test/support/give-pip.ts";
 import { packageIndexAnswers } from "#test/support/package-index.ts";
+import { shop, shopLock, sixHash } from "#test/support/shop-project.ts";
 
 const run = promisify(execFile);
 
@@ -56,20 +57,14 @@ test("uv installs what pyproject.toml names, and with uv.lock exactly that, with
   const reason = await packageIndexAnswers();
   if (reason !== false) return t.skip(reason);
   const { build } = await openBuilder(t);
-  const project = `[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.8"\ndependencies = ["six<1.17"]
-[project.optional-dependencies]\nold = ["toml==0.10.2"]\n[dependency-groups]\ndev = ["no-such-package-of-ours"]\n`;
   const given = { isLocked: false, groups: [], extras: ["old"], needsCode: false, digest: "1" };
   const plain = await build(
-    { "main.py": "", "pyproject.toml": project },
+    { "main.py": "", "pyproject.toml": shop },
     { project: given, requirements: ["idna==3.10"] },
   );
   const { stdout } = await run(plain.python, ["-c", "import six, toml, idna; print(six.__version__ < '1.17')"]);
   assert.equal(stdout, "True\n");
-  const lock = (hash: string): string => `version = 1\nrequires-python = ">=3.8"\n
-[[package]]\nname = "shop"\nversion = "1"\nsource = { virtual = "." }\ndependencies = [{ name = "six" }]\n
-[[package]]\nname = "six"\nversion = "1.16.0"\nsource = { registry = "https://pypi.org/simple" }
-wheels = [{ url = "${sixWheel}", hash = "sha256:${hash}" }]\n`;
-  const files = (hash: string) => ({ "main.py": "", "pyproject.toml": project, "uv.lock": lock(hash) });
+  const files = (hash: string) => ({ "main.py": "", "pyproject.toml": shop, "uv.lock": shopLock(hash) });
   const locked = (digest: string) => ({ project: { ...given, isLocked: true, extras: [], digest } });
   const exact = await build(files(sixHash), locked("2"));
   const seen = await run(exact.python, ["-c", "import six; print(six.__version__)"]);
@@ -77,7 +72,3 @@ wheels = [{ url = "${sixWheel}", hash = "sha256:${hash}" }]\n`;
   const said = await refusal(build(files("0".repeat(64)), locked("3")));
   assert.match(said, /^The hash of six==1\.16\.0 is not the one that is written down/);
 });
-
-const sixWheel =
-  "https://files.pythonhosted.org/packages/d9/5a/e7c31adbe875f2abbb91bd84cf2dc52d792b5a01506781dbcf25c91daf11/six-1.16.0-py2.py3-none-any.whl";
-const sixHash = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254";

@@ -143,9 +143,11 @@ test(
     });
     await t.test("an app that uses up its memory is named in the run and in the log", async () => {
       const answer = await platform.call("one", "fill", {});
-      assert.ok(answer.status >= 500, String(answer.status));
-      const runId = answer.headers.get("x-request-id") ?? "";
       const reason = /used up its memory of 0\.25 GB/;
+      assert.equal(answer.status, 502);
+      const { message } = (await answer.json()) as { message: string };
+      assert.match(message, reason);
+      const runId = answer.headers.get("x-request-id") ?? "";
       const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}/runs/${runId}`;
       await until("the run has its reason", async () => {
         return reason.test(JSON.stringify((await platform.api("GET", path)).body));
