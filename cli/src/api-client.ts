@@ -62,6 +62,11 @@ export class ApiClient {
     this.api.use({ onRequest: ({ params }) => refuseDots(params.path ?? {}) });
   }
 
+  /** The caller's token, for what is no plain request; null: there is none. */
+  token(): Promise<string | null> {
+    return this.#bearer(false);
+  }
+
   /** The parsed answer. Throws `ApiRefused` for a refusal, `Refused` when the platform does not answer. */
   async ask({ method, path, body }: Ask): Promise<unknown> {
     const isForm = body instanceof URLSearchParams;

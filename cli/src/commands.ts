@@ -113,6 +113,7 @@ export const commands: Readonly<Record<string, Entry>> = {
     about: "Show what an app prints, or the log of a build; -f follows it live.",
     load: async () => (await import("./logs.ts")).showLogs,
   },
+  exec: { topic: "Apps", about: "Run a command in a replica.", load: async () => (await import("./exec.ts")).exec },
   builds: {
     topic: "Apps",
     about: "List, follow, cancel and repeat builds.",

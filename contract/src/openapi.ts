@@ -74,6 +74,8 @@ const binary = { type: "string", format: "binary" };
 function answerContent({ status, isBytes, answer, otherTypes = [], events }: Route): Json {
   if (status === 302)
     return { headers: { Location: { required: true, schema: { type: "string", format: "uri-reference" } } } };
+  // A WebSocket has no body, hence a field of our own.
+  if (status === 101) return { "x-last-message": jsonSchema(answer) };
   const types = Object.fromEntries(otherTypes.map((type) => [type, { schema: { type: "string" } }]));
   if (isBytes === true) return { content: otherTypes.length === 0 ? { "*/*": { schema: binary } } : types };
   const schema = jsonSchema(answer);

@@ -7,6 +7,7 @@ const member: readonly Permission[] = [
   "apps.create",
   "apps.update",
   "apps.call",
+  "apps.exec",
   "builds.create",
   "builds.cancel",
   "logs.read",

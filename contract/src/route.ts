@@ -34,8 +34,8 @@ export type Route = {
   readonly takesBytes?: true;
   /** The body is bytes of any content type and any length, which the handler reads as they arrive. */
   readonly takesStream?: true;
-  /** 302: the answer is a redirect without a body. */
-  readonly status: 200 | 201 | 302;
+  /** 302: the answer is a redirect without a body. 101: the connection becomes a WebSocket, whose last message has the answer. */
+  readonly status: 101 | 200 | 201 | 302;
   readonly answer: z.ZodType;
   /** Errors with their own shape, by status; all others have only a message. */
   readonly refusals?: Readonly<Record<number, z.ZodType>>;

@@ -9,6 +9,7 @@ import { billingRoutes } from "./billing-routes.ts";
 import { deviceRoutes } from "./device-routes.ts";
 import { gitRoutes } from "./git-routes.ts";
 import { appLogQuery, buildLogQuery, changeQuery, credentialFields, secretQuery, secretValues } from "./parameters.ts";
+import { execRoutes } from "./exec-routes.ts";
 import { hardwareRoutes } from "./hardware-routes.ts";
 import { lifecycleRoutes } from "./lifecycle-routes.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
@@ -166,6 +167,7 @@ export const routes = {
     status: 200,
     answer: containerList,
   },
+  ...execRoutes,
   ...metricsRoutes,
   ...hardwareRoutes,
   ...announcementRoutes,

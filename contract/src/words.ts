@@ -15,6 +15,7 @@ export const permissionTable = {
     "Change apps (a changed setting may start a build), roll releases out and back, start, stop and restart apps.",
   "apps.delete": "Delete apps.",
   "apps.call": "Call apps.",
+  "apps.exec": "Run commands in replicas of apps, which read the secrets that the apps have.",
   "builds.create": "Start builds and rebuilds.",
   "builds.cancel": "Cancel builds.",
   "logs.read": "Read logs of apps and builds.",
@@ -108,6 +109,8 @@ export const actionTable = {
   "git_credentials.update": "A git credential was set.",
   "git_credentials.delete": "A git credential was removed.",
   "replica.stop": "A replica was stopped manually.",
+  "replica.exec": "A command was started in a replica; its arguments are not recorded, only how many there are.",
+  "replica.exec_end": "A command in a replica ended.",
   "webhook_secrets.read": "The secrets that sign a project's webhooks were listed.",
   "webhook_secrets.create":
     "A secret that signs a project's webhooks was created; the previous one stays valid for a while.",

@@ -12,6 +12,7 @@ import { openProxy, type ProxySettings } from "#proxy/open.ts";
 import { forwardingTo, openCallRecords, openRuns, type RunSettings } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
 import type { Allowance } from "#scheduler/allowance.ts";
+import { ReplicaExecs } from "#scheduler/replica-execs.ts";
 import { ReplicaStore } from "#scheduler/replica-store.ts";
 import { UseOfReplicas, type ReplicaUses } from "#scheduler/replica-use.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
@@ -105,7 +106,8 @@ export async function openCalls(
   const [replicas, calls] = [() => scheduler.replicas(), () => proxy.meters()];
   const useHistory = new UseHistory({ db, driver, replicas, calls, clock, log, lifecycle });
   useHistory.start();
-  return { proxy, scheduler, runs, runUseCases, records, conditionsOf, shareNow, replicaUses, useHistory };
+  const execs = new ReplicaExecs({ driver, clock });
+  return { execs, proxy, scheduler, runs, runUseCases, records, conditionsOf, shareNow, replicaUses, useHistory };
 }
 
 /** The stops of persons come before those of budgets: a person has to act first. */

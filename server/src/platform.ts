@@ -2,6 +2,7 @@
 // loops end before the parts they use.
 import { openSigningKeys, openTokens } from "#accounts/open.ts";
 import { ownerKeys } from "#accounts/owner-keys.ts";
+import { takeExecSocket, isExecSocket } from "#api/exec-upgrade.ts";
 import { isLogSocket, LogSockets } from "#api/log-sockets.ts";
 import type { ApiParts } from "#api/parts.ts";
 import { createApi } from "#api/server.ts";
@@ -212,8 +213,11 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
     ...{ proxy, lifecycle, clock },
     fallback: (request, response) => api.routing(request, response),
     fallbackUpgrade: {
-      takes: isLogSocket,
-      take: (request, socket, firstBytes) => sockets.take(request, socket, firstBytes),
+      takes: (url) => isLogSocket(url) || isExecSocket(url),
+      take: (request, socket, firstBytes) => {
+        if (isExecSocket(request.url ?? "")) takeExecSocket(api, { request, socket, firstBytes });
+        else sockets.take(request, socket, firstBytes);
+      },
     },
   });
   // Live logs would keep the listener open until their builds end.

@@ -60,6 +60,7 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     buildWaitReason: () => undefined,
     conditionsOf: noConditions,
     shareNow: () => null,
+    execs: { open: () => Promise.reject(new Error("no replica runs here")) },
   });
   await api.ready();
   const listener = createListener({

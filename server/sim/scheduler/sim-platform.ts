@@ -146,6 +146,7 @@ export class SimPlatform {
       start: (spec, signal) => this.#ifAlive(() => driver.start(spec, signal)),
       stop: (replicaId, options) => this.#ifAlive(() => driver.stop(replicaId, options)),
       whyUnreached: (replicaId) => this.#ifAlive(() => driver.whyUnreached(replicaId)),
+      exec: (...given) => this.#ifAlive(() => driver.exec(...given)),
       list: () => this.#ifAlive(list),
       capacity: (...given) => driver.capacity(...given),
       outage: () => (mutation === "outages are not seen" ? null : driver.outage()),

@@ -21,7 +21,7 @@ export function queryOnce(
   const once: Record<string, unknown> = {};
   const ignored: string[] = [];
   for (const [name, given] of Object.entries(query)) {
-    const value = sameValue(name, given);
+    const value = isList(known[name]) ? given : sameValue(name, given);
     const expected = Object.hasOwn(known, name) ? undefined : repeatedValue(name, projectId, body);
     if (expected === undefined) {
       once[name] = value;
@@ -71,6 +71,11 @@ function repeatedValue(name: string, projectId: string | undefined, body: unknow
   const value = body[name];
   const isSimple = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
   return isSimple ? String(value) : undefined;
+}
+
+/** A parameter that may come several times. */
+function isList(field: unknown): boolean {
+  return isMap(field) && field["kind"] === "list";
 }
 
 function sameValue(name: string, given: unknown): unknown {

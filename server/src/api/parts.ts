@@ -25,6 +25,7 @@ import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { AppLogs } from "#logs/app-log.ts";
 import type { BuildLogs } from "#logs/build-log.ts";
 import type { ReplicaUses } from "#scheduler/replica-use.ts";
+import type { ReplicaExecs } from "#scheduler/replica-execs.ts";
 import type { UseHistory } from "#scheduler/use-history.ts";
 import type { People } from "#people/people.ts";
 import type { OpenedMembership } from "#people/open.ts";
@@ -92,6 +93,8 @@ export type ApiParts = {
   readonly announcements: readonly { readonly message: string; readonly link: string; readonly linkText: string }[];
   /** What replicas use now. */
   readonly replicaUses: () => Promise<ReplicaUses>;
+  /** Runs commands in replicas. */
+  readonly execs: Pick<ReplicaExecs, "open">;
   readonly useHistory: Pick<UseHistory, "read">;
   /** How the releases of a roll-out do now. */
   readonly conditionsOf: (appId: AppId, releases: { readonly old: ReleaseId; readonly next: ReleaseId }) => Conditions;

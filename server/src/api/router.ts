@@ -209,6 +209,7 @@ function resourceOf(request: FastifyRequest, caller: Caller): { type: string; id
 const resourceParts = [
   ["build", "build_id"],
   ["run", "run_id"],
+  ["replica", "container_id"],
   ["webhook_delivery", "delivery_id"],
   ["git_delivery", "git_delivery_id"],
   ["webhook_endpoint", "endpoint_id"],

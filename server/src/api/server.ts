@@ -20,6 +20,7 @@ import { buildHandlers } from "./builds.ts";
 import { couponHandlers } from "./coupons.ts";
 import { credentialHandlers } from "./credentials.ts";
 import { deviceLoginHandlers } from "./device-login.ts";
+import { execHandlers } from "./exec.ts";
 import { faultOf, noJson, sendFault } from "./errors.ts";
 import { fileRunHandlers } from "./file-runs.ts";
 import { gitHookHandlers } from "./git-hooks.ts";
@@ -83,6 +84,7 @@ export function createApi(parts: ApiParts): FastifyInstance {
     ...buildHandlers(all),
     ...releaseHandlers(all),
     ...logHandlers(all),
+    ...execHandlers(all),
     ...resourceMetricsHandlers(all),
     ...rollOutHandlers(all),
     ...runHandlers(all),

@@ -1,7 +1,7 @@
 // Creates all use cases of the management API for apps, for the platform and for tests.
 import { record, type AuditEntry } from "#audit/record.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ReplicaId } from "#lib/ids.ts";
 import type { Sealer } from "#lib/seal.ts";
 import type { Db } from "#store/database.ts";
 import { Apps } from "./app.ts";
@@ -71,6 +71,11 @@ export function useCases(options: {
       onDeleted,
       ownedMax: options.projectsPerPerson,
     }),
+    /** Records what happened to a replica, which is in no transaction: no row changes with it. */
+    recordOfReplica: (entry: Omit<AuditEntry, "resource"> & { readonly replicaId: ReplicaId }): Promise<void> => {
+      const { replicaId, ...rest } = entry;
+      return record(db, { ...rest, resource: { type: "replica", id: replicaId } });
+    },
     /** Records an attempt that was refused or failed; not in the transaction of a change, since there is none. */
     recordFailure: (attempt: Omit<AuditEntry, "outcome">): Promise<void> =>
       record(db, { ...attempt, outcome: "failure" }),

@@ -5,6 +5,7 @@ import type { AppId, AppKey, BuildId, ReleaseId, ReplicaId, RunId } from "#lib/i
 import type { Secret } from "#lib/secret.ts";
 import type { ContainerRuntime, ContainerRuntimes } from "./container-runtimes.ts";
 import type { Egress } from "./egress.ts";
+import type { ExecCommand, RunningExec } from "./exec.ts";
 import type { PoolWish } from "./pools/choose-pool.ts";
 import type { Placement } from "./pools/placement.ts";
 import type { GpuUse, PoolRequest } from "./pools/pool.ts";
@@ -201,6 +202,11 @@ export interface Driver {
   stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void>;
   /** A sentence for the app's owner: where a running replica listens instead of at its address. Null: nothing is to be said. */
   whyUnreached(replicaId: ReplicaId): Promise<string | null>;
+  /**
+   * Runs a command in a running replica, as the app itself runs there: see `RunningExec`. It does not keep the replica alive: `stop`
+   * kills it first, and so does `close`; what a killed platform leaves is ended by the `open` of the next. Rejects with `ExecRefused`.
+   */
+  exec(replicaId: ReplicaId, command: ExecCommand): Promise<RunningExec>;
   /** Lists all replicas on the backend, including those of other instances that share it; each names its instance. */
   list(): Promise<readonly OwnedReplica[]>;
   /** Usage of running replicas; omits those that cannot be measured. */

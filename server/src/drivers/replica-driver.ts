@@ -5,6 +5,8 @@ import type { DiskWatch } from "./disk/disk-watch.ts";
 import { StartRefused, type Capabilities, type Capacity, type Driver, type OwnedReplica } from "./driver.ts";
 import type { ReplicaSpec } from "./driver.ts";
 import { unlimitedRefusal } from "./egress.ts";
+import { ExecRefused, replicaNotRunning, type ExecCommand, type RunningExec } from "./exec.ts";
+import { Execs } from "./execs.ts";
 import type { Placement } from "./pools/placement.ts";
 import type { PoolClaim } from "./pools/pool.ts";
 import { Starts } from "./starts.ts";
@@ -43,6 +45,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
   abstract readonly capabilities: Capabilities;
   protected readonly replicas = new Map<ReplicaId, Replica>();
   protected readonly starts = new Starts();
+  protected readonly execs = new Execs();
   readonly #options: ReplicaDriverOptions;
 
   constructor(options: ReplicaDriverOptions) {
@@ -53,6 +56,9 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
 
   /** Adds the replica to `replicas`, or rejects as `Driver.start` does. Unless it runs then, its claim is given back. */
   protected abstract startReplica(spec: ReplicaSpec, claim: PoolClaim, signal: AbortSignal): Promise<void>;
+
+  /** Starts a command in a replica that has not ended. Rejects as `Driver.exec` does. */
+  protected abstract execIn(replica: Replica, command: ExecCommand): Promise<RunningExec>;
 
   protected get running(): Replica[] {
     return [...this.replicas.values()].filter((replica) => !replica.isEnded);
@@ -78,6 +84,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
 
   async stop(replicaId: ReplicaId, options: { readonly graceMs: number }): Promise<void> {
     await this.starts.cancel(replicaId);
+    if (this.replicas.has(replicaId)) this.execs.end(replicaId);
     await this.replicas.get(replicaId)?.stop(options.graceMs);
     this.placement.release(replicaId);
   }
@@ -85,6 +92,13 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
   async whyUnreached(replicaId: ReplicaId): Promise<string | null> {
     const replica = this.replicas.get(replicaId);
     return replica === undefined || replica.isEnded ? null : await replica.whyUnreached();
+  }
+
+  async exec(replicaId: ReplicaId, command: ExecCommand): Promise<RunningExec> {
+    const replica = this.replicas.get(replicaId);
+    if (replica === undefined || replica.isEnded || this.starts.has(replicaId))
+      throw new ExecRefused(replicaNotRunning);
+    return await this.execs.run(replicaId, () => this.execIn(replica, command));
   }
 
   list(): Promise<readonly OwnedReplica[]> {
@@ -97,6 +111,7 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     if (replica === undefined || !replica.isEnded || !(await replica.deliver())) return;
     await replica.remove();
     this.replicas.delete(replicaId);
+    this.execs.forget(replicaId);
   }
 
   collectStorage(...given: Parameters<Driver["collectStorage"]>): Promise<void> {

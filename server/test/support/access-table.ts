@@ -51,6 +51,7 @@ export const accessTable: Readonly<Record<string, Who>> = {
   getBuildLogs: workers,
   getAppLogs: workers,
   listContainers: workers,
+  execInContainer: workers,
   listEndedContainers: workers,
   listVolumes: workers,
   listFiles: workers,

@@ -15,6 +15,7 @@ import {
   type ReplicaSpec,
   type ReplicaUsage,
 } from "#drivers/driver.ts";
+import { ExecRefused, type RunningExec } from "#drivers/exec.ts";
 import { Placement } from "#drivers/pools/placement.ts";
 import type { PoolClaim, Pool } from "#drivers/pools/pool.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -176,6 +177,10 @@ export class FakeDriver implements Driver {
     });
     this.#starting.set(spec.replicaId, { done, abort });
     return done;
+  }
+
+  exec(): Promise<RunningExec> {
+    return Promise.reject(new ExecRefused("Replicas that exist only in memory run no commands."));
   }
 
   whyUnreached(): Promise<null> {

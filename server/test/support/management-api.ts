@@ -137,6 +137,7 @@ export async function startManagementApi(
     buildWaitReason: options.buildWaitReason ?? (() => undefined),
     conditionsOf: noConditions,
     shareNow: () => null,
+    execs: { open: () => Promise.reject(new Error("no replica runs here")) },
     ...(options.stopping === undefined ? {} : { stopping: options.stopping }),
   });
   await api.ready();

@@ -15,6 +15,7 @@ import { askToEnd } from "./ask-to-end.ts";
 import { runInside } from "./run-inside.ts";
 import type { ContainerFile } from "./container-file.ts";
 import { beginOfFile } from "./container-archive.ts";
+import { endExecsLeftIn } from "./container-exec.ts";
 import { ContainerLog } from "./container-log.ts";
 import type { ContainerRecord } from "./container-spec.ts";
 import { unlessStatus, type Engine } from "./engine.ts";
@@ -126,6 +127,10 @@ export class Container {
     if (info?.State.Running !== true) return;
     await this.attach();
     this.#takeIn(info);
+    const { engine, clock } = this.#options;
+    const { replicaId } = this.record;
+    const execs = info.ExecIDs ?? [];
+    if (execs.length > 0) await endExecsLeftIn({ engine, clock, containerId: this.containerId, replicaId });
   }
 
   /** From now on its unfinished lines are seen: all, when it has not started. An engine that fails fails what follows as well. */

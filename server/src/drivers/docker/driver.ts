@@ -7,6 +7,7 @@ import { buildAgain } from "@slipway/contract/advice.ts";
 import { keepFirewall, removeFirewall } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import { whyNoRuntime, type ContainerRuntimes } from "#drivers/container-runtimes.ts";
+import type { ExecCommand, RunningExec } from "#drivers/exec.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
 import {
   StartRefused,
@@ -28,6 +29,7 @@ import { AppNetworks } from "./app-networks.ts";
 import { dockerArtifact } from "./artifact.ts";
 import { Container } from "./container.ts";
 import { ContainerFile } from "./container-file.ts";
+import { execInContainer } from "./container-exec.ts";
 import { containerSpec, labels, recordInLabels, type ContainerRecord } from "./container-spec.ts";
 import { engineStatus, isUnreachable, runtimesOf, unlessStatus, type Engine } from "./engine.ts";
 import { followEvents, type EngineEvent } from "./engine-events.ts";
@@ -137,6 +139,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#watch;
     await this.starts.settled();
+    await this.execs.close();
     await Promise.all([...this.replicas.values()].map((container) => container.close()));
     if (this.running.length === 0) await this.#removeTraces();
     this.replicas.clear();
@@ -190,6 +193,11 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
       throw startRefusal(error, spec);
     }
     await container.look();
+  }
+
+  protected async execIn({ containerId, record }: Container, command: ExecCommand): Promise<RunningExec> {
+    const { engine, clock } = this.#options;
+    return await execInContainer({ engine, clock, containerId, replicaId: record.replicaId }, command);
   }
 
   async #create(spec: ReplicaSpec, claim: PoolClaim): Promise<string> {

@@ -12,6 +12,7 @@ import {
   type ReplicaSpec,
   type ReplicaUsage,
 } from "#drivers/driver.ts";
+import { ExecRefused, replicaNotRunning, type ExecCommand, type RunningExec } from "#drivers/exec.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -27,6 +28,7 @@ import { ShellPool } from "./shell-pool.ts";
 import { isAlive, signal } from "./process-table.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import { giveUpStart, readPid, readRecord, replicaPaths, type ReplicaRecord } from "./replica-files.ts";
+import { endLeftExecs, execInSandbox } from "./replica-exec.ts";
 import { loopback } from "./replica-listens.ts";
 import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
 import { lookEveryMs, ReplicaProcess } from "./replica-process.ts";
@@ -101,6 +103,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     await mkdir(replicasDir, { recursive: true, mode: 0o700 });
     await mkdir(join(dataDir, "sandbox"), { recursive: true });
     for (const name of await readdir(replicasDir)) await this.#adopt(name, sink);
+    await endLeftExecs((replicaId) => this.replicas.has(replicaId), this.#options.clock);
     removeLeftGroups(this.#cgroups, (name) => this.replicas.has(name as ReplicaId));
     this.#loop.start();
     this.#networkLoop.start();
@@ -119,6 +122,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     await this.#loop.stop();
     await this.#networkLoop.stop();
     await this.starts.settled();
+    await this.execs.close();
     await Promise.all([...this.replicas.values()].map((replica) => replica.close()));
     await this.#shells.close();
     const network = this.#network;
@@ -175,6 +179,13 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       await replica.remove();
       throw new StartRefused(`The replica could not be started: ${(error as Error).message}.`, { cause: error });
     }
+  }
+
+  protected async execIn({ record, pid }: ReplicaProcess, command: ExecCommand): Promise<RunningExec> {
+    const { sandbox, clock } = this.#options;
+    const { replicaId, cgroup = [] } = record;
+    if (pid === null) throw new ExecRefused(replicaNotRunning);
+    return await Promise.resolve(execInSandbox({ replicaId, pid, cgroup, sandbox, clock }, command));
   }
 
   #replicaOf({ child, paths, record }: Omit<Launched, "child"> & { child: Launched["child"] | null }): ReplicaProcess {

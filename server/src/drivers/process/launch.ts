@@ -98,7 +98,8 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
       ...{ bootId, cgroup, memoryGb, startedBootMs: sinceBootMs(), claim: context.claim },
     };
     writeWhole(paths.record, record);
-    shell.child.stdin.end(scriptOf(run, { paths, context, choice, cgroup, shell, egressCidrs: spec.egressCidrs }));
+    const { egressCidrs } = spec;
+    shell.child.stdin.end(scriptOf(run, { paths, context, choice, cgroup, shell, replicaId, egressCidrs }));
     // Whatever ends the platform's cgroup must not end the replica. The shell cannot move its parent, which has no number in
     // the shell's namespace; moving another process takes some 10 ms, in which the app starts.
     await enter(cgroup, shell.child.pid ?? 0);
@@ -245,8 +246,9 @@ type Chosen = { readonly choice: AddressChoice; readonly cgroup: Cgroup; readonl
 /** What the replica's shell executes. */
 function scriptOf(
   run: sandboxes.SandboxedRun,
-  { paths, context, choice, cgroup, shell, egressCidrs }: Place & Chosen & Pick<ReplicaSpec, "egressCidrs">,
+  given: Place & Chosen & Pick<ReplicaSpec, "replicaId" | "egressCidrs">,
 ): string {
+  const { paths, context, choice, cgroup, shell, replicaId, egressCidrs } = given;
   const isServer = choice.port !== null;
   const redirect = shell.place !== null && isServer ? redirectToLoopback(shell.place, sandboxes.sandboxFailedCode) : "";
   const network = sandboxes.ownNetwork(context.sandbox);
@@ -254,6 +256,7 @@ function scriptOf(
   const limits = isLimited ? limitEgressInside(network, egressCidrs, sandboxes.sandboxFailedCode) : "";
   return sandboxes.runScript(context.sandbox, run, {
     before: `cd ${shellQuoted(paths.dir)} || exit ${sandboxes.sandboxFailedCode}\n${claim}\n${enterLines(cgroup)}${redirect}${limits}`,
+    entry: replicaId,
     ready: "echo running >&4",
     words: niceWords(cgroup),
     redirections: `<&9 9<&- 2>&5 ${choice.isCortex ? "" : "3>&- "}4>&- 5>&- 6>&- 7>&- 8>&-`,

@@ -80,7 +80,8 @@ export function baseTable(base: SandboxBase, context: SandboxContext): string {
     ...covers.map((path) => line("tmpfs", at + path, "tmpfs", "mode=755,size=1m")),
   ];
   return [
-    line("tmpfs", outer, "tmpfs", "mode=755,size=1m,nosuid,nodev,X-mount.mkdir"),
+    // It also has the variables of a replica (see `writeEntry`): up to 2 MB, which quotation marks make longer.
+    line("tmpfs", outer, "tmpfs", "mode=755,size=8m,nosuid,nodev,X-mount.mkdir"),
     ...system(outer),
     proc(outer),
     line("tmpfs", root, "tmpfs", "mode=755,size=4m,nosuid,nodev,X-mount.mkdir"),

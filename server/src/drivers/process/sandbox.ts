@@ -1,6 +1,7 @@
 // Runs an untrusted program (an app, the commands of its build) in its own namespaces. It sees the system read-only,
 // the folders of its `SandboxView` and its own processes, and runs as a user without privileges. Uses only tools of
 // every Debian: unshare, mount, pivot_root, chroot and setpriv of util-linux and coreutils, and sh.
+import { statSync } from "node:fs";
 import type { Egress } from "#drivers/egress.ts";
 import { toolsEnvironment } from "#drivers/short-command.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
@@ -37,6 +38,8 @@ export type SandboxedRun = {
 export type Around = {
   /** First of all. */
   readonly before: string;
+  /** The name of the file by which further programs enter the sandbox later (see `enteringSandbox`). */
+  readonly entry: string;
   readonly ready: string;
   /** Words before the program, and its redirections. */
   readonly words: string;
@@ -131,14 +134,58 @@ export function baseScript(sandbox: Sandbox, base: views.SandboxBase, network: s
 export function runScript(sandbox: Sandbox, run: SandboxedRun, around: Around): string {
   const carried = Object.entries(carriedOf(run)).map(([name, value]) => `export ${name}=${shellQuoted(value)}`);
   const words = [run.cwd, ...run.command].map((word) => shellQuoted(word));
-  const lines = [around.before, ...carried, `set -- ${words.join(" ")}`, startScript(sandbox, run, around)];
+  const ready = sandbox.kind === "none" ? around.ready : `${writeEntry(sandbox, run, around.entry)}${around.ready}`;
+  const start = startScript(sandbox, run, { ...around, ready });
+  const lines = [around.before, ...carried, `set -- ${words.join(" ")}`, start];
   return `{\n${lines.join("\n")}}\n`;
 }
 
-const plain: Omit<Around, "before"> = { ready: "", words: "", redirections: "", after: "" };
+/**
+ * Lines that keep, until the sandbox ends, how its program is started and with which variables. The file lies in memory, beside the
+ * view, where the program sees nothing; only root may read it. Without room there it stays empty.
+ */
+function writeEntry(sandbox: Namespaces, run: SandboxedRun, entry: string): string {
+  const inside = shellQuoted(insideScript(namesOf(run)));
+  const enter = `exec ${dropWords(sandbox, run)}sh -c ${inside} sh ${shellQuoted(run.cwd)} "$@"`;
+  const rules = shellQuoted(`umask 022\n${processLimit}${limits}`);
+  const file = shellQuoted(entryPath(entry));
+  const text = `{ printf %s ${rules} && export -p && printf '%s\\n' ${shellQuoted(enter)}; }`;
+  return `umask 077\n${text} 2>&- >${file} || : >${file}\numask 022\n`;
+}
+
+/**
+ * The command that runs another one in the sandbox whose first process is `pid`, as its program runs there: with its variables and
+ * those of `environment`, its user, folder and limits. It fails where `pid` is not that process any more: there is no such file.
+ */
+export function enteringSandbox(
+  sandbox: Namespaces,
+  { pid, entry, command, environment }: Pick<SandboxedRun, "command" | "environment"> & Entered,
+): SandboxedCommand {
+  const args = ["--target", String(pid), "--mount", "--pid", "--ipc"];
+  if (sandbox.isUserOwned) args.push("--user", "--preserve-credentials");
+  if (sandbox.network.kind === "own") args.push("--net");
+  return {
+    file: "nsenter",
+    args: [...args, "sh", "-c", `. ${shellQuoted(entryPath(entry))}`, "sh", ...command],
+    environment: { ...toolsEnvironment, ...environment },
+  };
+}
+
+type Entered = { readonly pid: number; readonly entry: string };
+
+/** Whether the sandbox can be entered: those of older versions cannot. */
+export function hasEntry({ pid, entry }: Entered): boolean {
+  return (statSync(`/proc/${pid}/root${entryPath(entry)}`, { throwIfNoEntry: false })?.size ?? 0) > 0;
+}
+
+function entryPath(entry: string): string {
+  return `/enter-${entry}`;
+}
+
+const plain: Omit<Around, "before" | "entry"> = { ready: "", words: "", redirections: "", after: "" };
 
 /** Shows the program its view and runs it, with its working directory and its words as the shell's parameters. */
-function startScript(sandbox: Sandbox, run: SandboxedRun, around: Omit<Around, "before">): string {
+function startScript(sandbox: Sandbox, run: SandboxedRun, around: Omit<Around, "before" | "entry">): string {
   const inside = `sh -c ${shellQuoted(insideScript(namesOf(run)))} sh "$@"`;
   // Runs the program in the foreground: it keeps the default of every signal, and the shell outlives it to report its exit.
   const start = (drop: string): string =>
@@ -149,9 +196,13 @@ function startScript(sandbox: Sandbox, run: SandboxedRun, around: Omit<Around, "
     ([name, text]) => `printf %s ${shellQuoted(text)} >${shellQuoted(`${views.etcOf(view)}/${name}`)} && `,
   );
   const mount = `${account.join("")}${mountAll(view, views.viewTable(view, sandbox))}`;
-  const user = sandbox.isUserOwned ? "" : ` --reuid=${run.user} --regid=${run.user} --clear-groups`;
-  const drop = `chroot ${views.viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${user} `;
-  return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(drop)}`;
+  return `{ ${mount} && ${leaveMachine(view)}; } || exit ${sandboxFailedCode}\n${start(dropWords(sandbox, run))}`;
+}
+
+/** Words before a program that shows it only the view, and takes all rights from it. */
+function dropWords({ isUserOwned }: Namespaces, { user }: Pick<SandboxedRun, "user">): string {
+  const as = isUserOwned ? "" : ` --reuid=${user} --regid=${user} --clear-groups`;
+  return `chroot ${views.viewPath} setpriv --no-new-privs --bounding-set=-all --inh-caps=-all${as} `;
 }
 
 type Words = Pick<SandboxedRun, "command" | "environment">;
@@ -203,9 +254,9 @@ function leaveMachine(view: views.SandboxBase): string {
 }
 
 /** No core dumps; a bounded number of open files, as many as allowed. */
-const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>/dev/null || ulimit -n "$(ulimit -Hn)"\n`;
-/** Shells use different letters; a lower limit of the machine remains. */
-const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>/dev/null\n`;
+const limits = `ulimit -c 0\nulimit -n ${openFilesMax} 2>&- || ulimit -n "$(ulimit -Hn)"\n`;
+/** Shells use different letters; a lower limit of the machine remains. There is no /dev where a sandbox is entered again. */
+const processLimit = `{ ulimit -p ${processesMax} || ulimit -u ${processesMax} || :; } 2>&-\n`;
 
 /** Runs without privileges: restores the program's variables, which were passed under other names, and then executes it. */
 function insideScript(names: readonly string[]): string {

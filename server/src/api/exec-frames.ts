@@ -1,0 +1,60 @@
+// The messages of a command in a replica, as Kubernetes has them: the first byte is the channel. Pure.
+import type { z } from "zod";
+import { execChannels, type execStatus } from "@slipway/contract/exec-routes.ts";
+
+/** What a client says. */
+export type ExecInput =
+  | { readonly kind: "stdin"; readonly bytes: Buffer }
+  | { readonly kind: "resize"; readonly columns: number; readonly rows: number }
+  | { readonly kind: "close" }
+  /** Nothing that has a meaning. */
+  | { readonly kind: "unknown" };
+
+const sideMax = 2_000;
+const resizeBytesMax = 200;
+
+/** Reads a message of a client. */
+export function readFrame(message: Buffer): ExecInput {
+  const [channel] = message;
+  const bytes = message.subarray(1);
+  if (channel === execChannels.stdin) return { kind: "stdin", bytes };
+  if (channel === execChannels.close && bytes[0] === execChannels.stdin) return { kind: "close" };
+  return channel === execChannels.resize ? readSize(bytes) : { kind: "unknown" };
+}
+
+/** A message of the platform. */
+export function frame(channel: "stdout" | "stderr" | "status", bytes: Buffer): Buffer {
+  return Buffer.concat([Buffer.of(execChannels[channel]), bytes]);
+}
+
+/** The status of an end. */
+export function execStatusOf({ exitCode, message }: { exitCode: number | null; message: string | null }): Buffer {
+  return Buffer.from(JSON.stringify(shownEnd(exitCode, message)));
+}
+
+function shownEnd(exitCode: number | null, message: string | null): z.infer<typeof execStatus> {
+  if (exitCode === 0 && message === null) return { metadata: {}, status: "Success" };
+  const causes = exitCode === null ? [] : [{ reason: "ExitCode", message: String(exitCode) }];
+  return {
+    metadata: {},
+    status: "Failure",
+    message: message ?? `The command ended with exit code ${exitCode ?? "unknown"}.`,
+    reason: message === null ? "NonZeroExitCode" : "InternalError",
+    details: { causes },
+  };
+}
+
+function readSize(bytes: Buffer): ExecInput {
+  if (bytes.length > resizeBytesMax) return { kind: "unknown" };
+  try {
+    const given = JSON.parse(bytes.toString("utf8")) as Readonly<Record<string, unknown>> | null;
+    const [columns, rows] = [given?.["Width"], given?.["Height"]];
+    return isSide(columns) && isSide(rows) ? { kind: "resize", columns, rows } : { kind: "unknown" };
+  } catch {
+    return { kind: "unknown" };
+  }
+}
+
+function isSide(given: unknown): given is number {
+  return Number.isInteger(given) && Number(given) >= 1 && Number(given) <= sideMax;
+}

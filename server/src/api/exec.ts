@@ -1,0 +1,162 @@
+// Commands in replicas: the route that starts one, and the WebSocket that carries its input and output. A slow end holds up the
+// other one; nothing is gathered here.
+import type { Readable } from "node:stream";
+import type { WebSocket } from "ws";
+import { execProtocol, execQuery } from "@slipway/contract/exec-routes.ts";
+import { allowedText } from "@slipway/contract/field.ts";
+import { actorOf } from "#accounts/caller.ts";
+import { Fault } from "#lib/fault.ts";
+import { shownAppId, type ReplicaId } from "#lib/ids.ts";
+import type { ExecSession } from "#scheduler/replica-execs.ts";
+import { appOf, callerOf, partOf, projectOf, type ApiCall, type Handlers } from "./call.ts";
+import { frame, readFrame, execStatusOf } from "./exec-frames.ts";
+import { offeredProtocols, upgraded } from "./exec-upgrade.ts";
+import type { HandlerParts } from "./parts.ts";
+
+/** How often it is asked whether the client is still there, and the caller still allowed. */
+const pingEveryMs = 30_000;
+/** In the middle of common terminals. */
+const usualSize = { columns: 80, rows: 24 };
+const left = "The client has left.";
+
+/** The route handler; it takes over the connection. */
+export function execHandlers(parts: HandlerParts) {
+  return { execInContainer: (call) => execInContainer(call, parts) } satisfies Handlers;
+}
+
+async function execInContainer(call: ApiCall, parts: HandlerParts): Promise<undefined> {
+  const command = commandOf(call);
+  refuseOthers(call);
+  const [projectId, appId] = [projectOf(call), appOf(call)];
+  const replicaId = partOf(call, "container_id") as ReplicaId;
+  const replicas = await parts.apps.replicas(projectId, appId);
+  if (!replicas.some(({ id }) => id === replicaId)) throw notRunning();
+  const { kind } = callerOf(call);
+  const callerKey = `${kind} ${actorOf(callerOf(call)).id ?? ""}`;
+  const terminal = call.query["tty"] === true ? sizeOf(call) : null;
+  const session = await parts.execs.open({ replicaId, projectId, callerKey, command, terminal });
+  if (call.query["stdin"] !== true) session.stdin.end();
+  const [program, ...words] = command;
+  const [began, app] = [parts.clock.monotonicMs(), shownAppId(appId)];
+  const about = { app: { new: app }, program: { new: program }, arguments: { new: words.length } };
+  const entry = { projectId, replicaId, by: call.by } as const;
+  try {
+    const changes = { ...about, terminal: { new: terminal !== null } };
+    await parts.recordOfReplica({ ...entry, action: "replica.exec", changes });
+  } catch (error) {
+    session.end("It could not be recorded.");
+    throw error;
+  }
+  call.reply.hijack();
+  const client = await upgraded(call.request.raw);
+  if (client === null) session.end(left);
+  else await serve(client, session, { call, parts });
+  const { exitCode, message } = await session.ended;
+  const seconds = Math.round((parts.clock.monotonicMs() - began) / 1000);
+  const changes = { ...about, exitCode: { new: exitCode }, seconds: { new: seconds }, endedBecause: { new: message } };
+  await parts.recordOfReplica({ ...entry, action: "replica.exec_end", changes }).catch((error: unknown) => {
+    parts.log.error({ err: error, replicaId }, "the end of a command in a replica could not be recorded");
+  });
+  return undefined;
+}
+
+function refuseOthers({ request }: ApiCall): void {
+  const offered = offeredProtocols(request.raw);
+  if (offered?.includes(execProtocol) === true) return;
+  const what = offered === null ? "The request opens no WebSocket" : `Sec-WebSocket-Protocol has no ${execProtocol}`;
+  throw new Fault(
+    "invalid",
+    `${what}; open one with the subprotocol ${execProtocol}. The command line does: slipway exec.`,
+  );
+}
+
+function notRunning(): Fault {
+  return new Fault("not_found", "The app has no running replica with that id. GET …/apps/{app}/containers lists them.");
+}
+
+/** The contract has validated its words. */
+function commandOf({ query }: ApiCall): [string, ...string[]] {
+  const given = query["command"] as unknown as string | readonly string[] | null;
+  const [program = "", ...words] = typeof given === "string" ? [given] : (given ?? []);
+  if (program !== "") return [program, ...words];
+  throw new Fault("invalid", `command is missing; it must be ${allowedText(execQuery.command)}, the program first.`);
+}
+
+function sizeOf({ query }: ApiCall): { columns: number; rows: number } {
+  const side = (name: "columns" | "rows"): number => Number(query[name] ?? usualSize[name]);
+  return { columns: side("columns"), rows: side("rows") };
+}
+
+type Around = { readonly call: ApiCall; readonly parts: HandlerParts };
+
+/** Resolves when the client has been told of the end, or has left. */
+async function serve(client: WebSocket, session: ExecSession, { call, parts }: Around): Promise<void> {
+  const watch = watchClient(client, session, { call, parts });
+  takeInput(client, session, call.query["stdin"] === true);
+  const send = async (bytes: Buffer): Promise<void> => {
+    watch.isSending++;
+    try {
+      await new Promise<void>((resolve) => client.send(bytes, () => resolve()));
+    } finally {
+      watch.isSending--;
+    }
+    session.noteUse();
+  };
+  const pump = async (channel: "stdout" | "stderr", stream: Readable): Promise<void> => {
+    for await (const chunk of stream) await send(frame(channel, chunk as Buffer));
+  };
+  // An output that was dropped has ended, as `ended` tells.
+  await Promise.allSettled([pump("stdout", session.stdout), pump("stderr", session.stderr)]);
+  const end = await session.ended;
+  watch.stop();
+  if (client.readyState !== client.OPEN) return;
+  await send(frame("status", execStatusOf(end)));
+  client.close(parts.stopping.aborted ? 1001 : 1000);
+}
+
+/** Ends the command when the client has left, the caller has lost the right, or the platform stops. */
+function watchClient(client: WebSocket, session: ExecSession, { call, parts }: Around) {
+  const { clock, stopping } = parts;
+  const watch = { isSending: 0, stop: (): void => undefined };
+  let isAlive = true;
+  let cancel = (): void => undefined;
+  const stopped = (): void => session.end("The platform is stopping.");
+  const turn = (): void => {
+    // Behind output that the client has not taken, or input that the command does not, no answer arrives: idle time bounds both.
+    if (!isAlive && watch.isSending === 0 && !client.isPaused) return client.terminate();
+    isAlive = false;
+    client.ping();
+    call.admit().catch(() => session.end("You may not run commands here any more."));
+    cancel = clock.after(pingEveryMs, turn);
+  };
+  cancel = clock.after(pingEveryMs, turn);
+  watch.stop = () => {
+    cancel();
+    stopping.removeEventListener("abort", stopped);
+  };
+  stopping.addEventListener("abort", stopped);
+  if (stopping.aborted) stopped();
+  client
+    .on("pong", () => (isAlive = true))
+    .on("error", () => undefined)
+    .on("close", () => {
+      watch.stop();
+      session.end(left);
+    });
+  return watch;
+}
+
+/** Passes on what the client sends, no faster than the command reads it. */
+function takeInput(client: WebSocket, session: ExecSession, hasInput: boolean): void {
+  const { stdin } = session;
+  const resume = (): void => client.resume();
+  stdin.on("drain", resume).on("close", resume).on("error", resume);
+  client.on("message", (data: Buffer) => {
+    session.noteUse();
+    const input = readFrame(data);
+    if (input.kind === "resize") return session.resize(input);
+    if (!hasInput || !stdin.writable) return;
+    if (input.kind === "close") stdin.end();
+    else if (input.kind === "stdin" && !stdin.write(input.bytes)) client.pause();
+  });
+}

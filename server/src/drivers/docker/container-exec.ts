@@ -1,0 +1,216 @@
+// Runs a command in a container through the engine: with the container's variables, user, folder and limits. The engine ends no
+// command when its client leaves, so what it started is found by a variable and killed, with the shell of the image.
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { PassThrough, Writable, type Readable } from "node:stream";
+import type Docker from "dockerode";
+import { ExecRefused, execVariable, replicaNotRunning } from "#drivers/exec.ts";
+import type { ExecCommand, ExecEnd, RunningExec, TerminalSize } from "#drivers/exec.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
+import { runInside } from "./run-inside.ts";
+
+export type ContainerExecScope = {
+  readonly engine: Engine;
+  readonly containerId: string;
+  readonly replicaId: ReplicaId;
+  readonly clock: Clock;
+};
+
+const goneStatuses = [404, 409];
+/** The engine keeps a connection open for what a command leaves in the background, and tells its end only when asked. */
+const lookEveryMs = 500;
+/** The first size takes effect once the process runs, which the engine does not tell. */
+const sizeTriesMax = 20;
+const sizeAgainMs = 50;
+/** What the engine writes instead of output for a program that is not there; its exit code is 126 then. */
+const notFound = /^OCI runtime exec failed: .*(?:executable file not found|no such file or directory)/;
+
+/** Starts the command. Rejects with `ExecRefused`. */
+export async function execInContainer(scope: ContainerExecScope, given: ExecCommand): Promise<RunningExec> {
+  const { engine, containerId, replicaId } = scope;
+  const { command, terminal } = given;
+  const marker = `${replicaId}.${randomBytes(8).toString("hex")}`;
+  const hasTerminal = terminal !== null;
+  try {
+    const options: Docker.ExecCreateOptions = {
+      Cmd: [...command],
+      AttachStdin: true,
+      AttachStdout: true,
+      AttachStderr: true,
+      Tty: hasTerminal,
+      Env: [`${execVariable}=${marker}`, ...(hasTerminal ? ["TERM=xterm"] : [])],
+    };
+    const exec = await engine.calls.getContainer(containerId).exec(options);
+    const start = { hijack: true, stdin: true, Tty: hasTerminal };
+    const socket = (await engine.streams.getExec(exec.id).start(start)) as unknown as Socket;
+    return new ContainerExec(scope, { exec: engine.calls.getExec(exec.id), socket, marker, terminal });
+  } catch (error) {
+    if (goneStatuses.includes(engineStatus(error) ?? 0)) throw new ExecRefused(replicaNotRunning, { cause: error });
+    throw error;
+  }
+}
+
+/** Kills what commands have left in a container of which an earlier process of the platform was the client. */
+export async function endExecsLeftIn(scope: ContainerExecScope): Promise<void> {
+  await endMarked(scope, `${scope.replicaId}.`);
+}
+
+type Started = {
+  readonly exec: Docker.Exec;
+  readonly socket: Socket;
+  readonly marker: string;
+  readonly terminal: TerminalSize | null;
+};
+
+class ContainerExec implements RunningExec {
+  readonly ended: Promise<ExecEnd>;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr = new PassThrough();
+  readonly #scope: ContainerExecScope;
+  readonly #started: Started;
+  #reason: string | null = null;
+  #isOver = false;
+  #isNotFound = false;
+  #hasNewSize = false;
+
+  constructor(scope: ContainerExecScope, started: Started) {
+    this.#scope = scope;
+    this.#started = started;
+    const { socket, terminal } = started;
+    socket.on("error", () => undefined);
+    const stdout = new PassThrough();
+    this.stdin = socket;
+    this.stdout = stdout;
+    socket.once("data", (chunk: Buffer) => (this.#isNotFound = notFound.test(textOf(chunk))));
+    this.ended = this.#wait();
+    this.#look();
+    if (terminal !== null) {
+      this.stderr.end();
+      socket.pipe(stdout);
+      this.#setSize(terminal, sizeTriesMax);
+    } else {
+      socket.pipe(new Frames(stdout, this.stderr));
+    }
+    // Also when the connection breaks.
+    socket.once("close", () => {
+      stdout.end();
+      this.stderr.end();
+    });
+  }
+
+  resize({ columns, rows }: TerminalSize): void {
+    const { exec, terminal } = this.#started;
+    this.#hasNewSize = true;
+    // It may have ended meanwhile.
+    if (terminal !== null && !this.#isOver) exec.resize({ w: columns, h: rows }).catch(() => undefined);
+  }
+
+  #setSize({ columns, rows }: TerminalSize, triesLeft: number): void {
+    if (this.#isOver || this.#hasNewSize || triesLeft === 0) return;
+    this.#started.exec.resize({ w: columns, h: rows }).catch(() => {
+      this.#scope.clock.after(sizeAgainMs, () => this.#setSize({ columns, rows }, triesLeft - 1));
+    });
+  }
+
+  /** Ends what keeps the connection open, once the command itself has ended. */
+  #look(): void {
+    this.#scope.clock.after(lookEveryMs, () => {
+      if (this.#isOver) return;
+      this.#started.exec
+        .inspect()
+        .then(({ Running }) => (Running ? undefined : endMarked(this.#scope, this.#started.marker)))
+        // The engine does not answer; the connection breaks with it.
+        .catch(() => undefined)
+        .finally(() => this.#look());
+    });
+  }
+
+  end(reason: string): void {
+    if (this.#reason !== null) return;
+    this.#reason = reason;
+    // First: an engine whose output nobody takes runs nothing else in the container, so neither what kills it.
+    this.#started.socket.destroy();
+    this.stdout.destroy();
+    this.stderr.destroy();
+  }
+
+  async #wait(): Promise<ExecEnd> {
+    const { exec, socket, marker } = this.#started;
+    await once(socket, "close").catch(() => undefined);
+    this.#isOver = true;
+    await endMarked(this.#scope, marker);
+    const info = await unlessStatus(goneStatuses, exec.inspect()).catch(() => undefined);
+    const exitCode = this.#isNotFound && info?.ExitCode === 126 ? 127 : (info?.ExitCode ?? null);
+    if (this.#reason !== null) return { exitCode, message: this.#reason };
+    if (info === undefined || info.Running) return { exitCode: null, message: replicaNotRunning };
+    return { exitCode, message: null };
+  }
+}
+
+const headBytes = 8;
+
+/** Of a first chunk, which may be a frame. */
+function textOf(chunk: Buffer): string {
+  return chunk.subarray((chunk[0] ?? 0) < 3 ? headBytes : 0).toString("latin1");
+}
+
+/** Takes apart both outputs, which share a connection; what is not read holds the rest up. */
+class Frames extends Writable {
+  readonly #outputs: readonly [PassThrough, PassThrough];
+  #head = Buffer.alloc(0);
+  #output: PassThrough;
+  #leftBytes = 0;
+
+  constructor(stdout: PassThrough, stderr: PassThrough) {
+    super();
+    this.#outputs = [stdout, stderr];
+    this.#output = stdout;
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    void this.#take(chunk).finally(() => done());
+  }
+
+  async #take(chunk: Buffer): Promise<void> {
+    let bytes = chunk;
+    while (bytes.length > 0) {
+      if (this.#leftBytes === 0) {
+        const missing = headBytes - this.#head.length;
+        this.#head = Buffer.concat([this.#head, bytes.subarray(0, missing)]);
+        bytes = bytes.subarray(missing);
+        if (this.#head.length < headBytes) return;
+        this.#output = this.#outputs[this.#head[0] === 2 ? 1 : 0];
+        this.#leftBytes = this.#head.readUInt32BE(4);
+        this.#head = Buffer.alloc(0);
+        continue;
+      }
+      const part = bytes.subarray(0, this.#leftBytes);
+      bytes = bytes.subarray(part.length);
+      this.#leftBytes -= part.length;
+      if (this.#output.destroyed) continue;
+      if (!this.#output.write(part)) await Promise.race([once(this.#output, "drain"), once(this.#output, "close")]);
+    }
+  }
+}
+
+/** Kills all processes whose variable begins so. An image without a shell keeps what it has. */
+async function endMarked({ engine, containerId }: ContainerExecScope, marker: string): Promise<void> {
+  await runInside(engine, containerId, ["sh", "-c", script, "sh", `${execVariable}=${marker}`]).catch(() => undefined);
+}
+
+/** Twice nothing: a process shows no variables during exec. What forks faster than it dies ends with the replica. */
+const script = `
+none=0
+for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  none=$((none + 1))
+  for folder in /proc/[0-9]*; do
+    case "$(tr '\\0' '\\n' <"$folder/environ" 2>/dev/null)" in
+    *"$1"*) kill -9 "\${folder#/proc/}" 2>/dev/null && none=0 ;;
+    esac
+  done
+  [ $none -lt 2 ] || exit 0
+done`;

@@ -1,0 +1,185 @@
+// Runs a command in the sandbox of a replica: in its namespaces and its cgroup, without rights, as the app's user. What the command
+// starts is found by a variable, wherever it has moved, and ends with it.
+import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { constants } from "node:os";
+import { PassThrough, Transform, type Readable } from "node:stream";
+import { ExecRefused, execVariable, replicaNotRunning } from "#drivers/exec.ts";
+import type { ExecCommand, ExecEnd, RunningExec, TerminalSize } from "#drivers/exec.ts";
+import type { Clock } from "#lib/clock.ts";
+import type { ReplicaId } from "#lib/ids.ts";
+import { shellQuoted } from "#lib/shell-quoted.ts";
+import { entering, type Cgroup } from "./cgroup.ts";
+import { endMarked } from "./leftovers.ts";
+import { listProcesses, readProcess, signal } from "./process-table.ts";
+import { enteringSandbox, hasEntry, type Sandbox, type SandboxedCommand } from "./sandbox.ts";
+
+export type ExecScope = {
+  readonly replicaId: ReplicaId;
+  /** The first process of the replica's sandbox, which lives. */
+  readonly pid: number;
+  readonly cgroup: Cgroup;
+  readonly sandbox: Sandbox;
+  readonly clock: Clock;
+};
+
+/** Gives a program a terminal: util-linux. */
+const terminalProgram = "/usr/bin/script";
+/** The first line of its error output. */
+const terminalForm = /^(\/dev\/pts\/\d{1,6})\n/;
+const terminalLineMax = 64;
+
+/** Numbers the commands of this process of the platform. */
+let lastNumber = 0;
+
+/** Starts the command. Throws `ExecRefused`. */
+export function execInSandbox(scope: ExecScope, given: ExecCommand): RunningExec {
+  const { replicaId, sandbox, pid } = scope;
+  if (sandbox.kind === "none") {
+    const why = `replicas have no sandbox here (${sandbox.reason})`;
+    throw new ExecRefused(`A command would run with all rights of the platform: ${why}. Use the docker driver.`);
+  }
+  if (!hasEntry({ pid, entry: replicaId }))
+    throw new ExecRefused("The replica is of an older version of the platform. Restart the app: slipway apps restart.");
+  if (given.terminal !== null && !existsSync(terminalProgram))
+    throw new ExecRefused(`A terminal needs the program ${terminalProgram} on the machine of the platform.`);
+  const marker = `${replicaId}.${process.pid}-${++lastNumber}`;
+  const enter = (command: ExecCommand["command"]): SandboxedCommand =>
+    entering(
+      scope.cgroup,
+      enteringSandbox(sandbox, { pid, entry: replicaId, command, environment: { [execVariable]: marker } }),
+    );
+  const { command, terminal } = given;
+  const child = start(enter(terminal === null ? command : onTerminal(command, terminal)));
+  if (child === null) throw new ExecRefused("The machine has no room for another process.");
+  return new SandboxExec({ ...scope, marker, enter, child }, terminal);
+}
+
+/** Kills what commands of an earlier process of the platform have left in these replicas. */
+export async function endLeftExecs(isOurs: (replicaId: ReplicaId) => boolean, clock: Clock): Promise<void> {
+  const prefix = `${execVariable}=`;
+  const markers = listProcesses().flatMap((pid) => {
+    const environment = readProcess(pid)?.environment ?? "unknown";
+    return typeof environment === "string" ? [] : environment.filter((one) => one.startsWith(prefix));
+  });
+  const left = [...new Set(markers)].filter((one) => isOurs(one.slice(prefix.length).split(".", 1)[0] as ReplicaId));
+  await Promise.all(left.map((marker) => endMarked(marker, clock)));
+}
+
+type Started = ExecScope & {
+  readonly child: ChildProcessWithoutNullStreams;
+  readonly marker: string;
+  readonly enter: (command: ExecCommand["command"]) => SandboxedCommand;
+};
+
+class SandboxExec implements RunningExec {
+  readonly ended: Promise<ExecEnd>;
+  readonly #scope: Started;
+  readonly #child: ChildProcessWithoutNullStreams;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  #terminal: string | null = null;
+  #size: TerminalSize | null;
+  #reason: string | null = null;
+  #isSwept = false;
+
+  constructor(scope: Started, terminal: TerminalSize | null) {
+    this.#scope = scope;
+    this.#size = terminal;
+    this.#child = scope.child;
+    // A command that reads no input, or has ended.
+    this.#child.stdin.on("error", () => undefined);
+    // At once: node drops the output of a process that ends before somebody reads it.
+    this.stdout = this.#child.stdout.pipe(new PassThrough());
+    this.stderr = this.#child.stderr.pipe(terminal === null ? new PassThrough() : this.#terminalReader());
+    this.ended = this.#wait();
+  }
+
+  get stdin() {
+    return this.#child.stdin;
+  }
+
+  resize(size: TerminalSize): void {
+    if (this.#size === null) return;
+    this.#size = size;
+    if (this.#terminal === null || this.#child.exitCode !== null) return;
+    const { columns, rows } = size;
+    const words = ["stty", "-F", this.#terminal, "cols", String(columns), "rows", String(rows)] as const;
+    const child = start(this.#scope.enter([...words]));
+    if (child === null) return;
+    child.stdin.on("error", () => undefined).end();
+    child.stdout.resume();
+    child.stderr.resume();
+  }
+
+  end(reason: string): void {
+    this.#reason ??= reason;
+    if (this.#isSwept) this.#dropOutputs();
+    const { pid, exitCode, signalCode } = this.#child;
+    if (pid !== undefined && exitCode === null && signalCode === null) signal(-pid, "SIGKILL");
+  }
+
+  /** Takes the first line, which names the terminal, from the error output. */
+  #terminalReader(): Transform {
+    let text: string | null = "";
+    return new Transform({
+      transform: (chunk: Buffer, _encoding, done) => {
+        if (text === null) return done(null, chunk);
+        text += chunk.toString("latin1");
+        const found = terminalForm.exec(text);
+        if (found === null && text.length < terminalLineMax) return done();
+        const rest = text.slice(found?.[0].length ?? 0);
+        text = null;
+        this.#terminal = found?.[1] ?? null;
+        if (this.#size !== null) this.resize(this.#size);
+        done(null, Buffer.from(rest, "latin1"));
+      },
+    });
+  }
+
+  async #wait(): Promise<ExecEnd> {
+    const child = this.#child;
+    const closed = once(child, "close").catch(() => undefined);
+    const [code, name] = (await once(child, "exit").catch(() => [null, null])) as ExitedWith;
+    // It holds the outputs open, and the terminal.
+    await endMarked(`${execVariable}=${this.#scope.marker}`, this.#scope.clock);
+    this.#isSwept = true;
+    if (this.#reason !== null) this.#dropOutputs();
+    await closed;
+    const exitCode = name === null ? code : 128 + constants.signals[name];
+    if (this.#reason === null && this.#isReplicaGone()) return { exitCode, message: replicaNotRunning };
+    return { exitCode, message: this.#reason };
+  }
+
+  /** Whoever reads them may have gone. */
+  #dropOutputs(): void {
+    const { stdout, stderr } = this.#child;
+    for (const output of [this.stdout, this.stderr, stdout, stderr]) output.destroy();
+  }
+
+  #isReplicaGone(): boolean {
+    const { pid, replicaId } = this.#scope;
+    return !hasEntry({ pid, entry: replicaId });
+  }
+}
+
+type ExitedWith = readonly [code: number | null, name: NodeJS.Signals | null];
+
+/** Null when the machine starts no process, which then has no pipes either. */
+function start({ file, args, environment }: SandboxedCommand): ChildProcessWithoutNullStreams | null {
+  // In a group of its own, by which it is killed.
+  const child = spawn(file, args, { cwd: "/", env: environment, stdio: "pipe", detached: true });
+  child.on("error", () => undefined);
+  return child.pid === undefined ? null : child;
+}
+
+/** The command on a terminal of the sandbox's own, of this size, whose name comes first on the error output. */
+function onTerminal(command: ExecCommand["command"], { columns, rows }: TerminalSize): ExecCommand["command"] {
+  const words = command.map((word) => shellQuoted(word)).join(" ");
+  const shell =
+    'if [ -n "$shell_of_app" ]; then SHELL=$shell_of_app; export SHELL; else unset SHELL; fi; unset shell_of_app';
+  const inside = `tty >&3; exec 3>&-; stty cols ${columns} rows ${rows}; ${shell}; exec ${words}`;
+  const outside = `export shell_of_app="$SHELL" TERM="\${TERM:-xterm}" SHELL=/bin/sh; exec ${terminalProgram} -qeE always -c "$1" /dev/null 3>&2`;
+  return ["sh", "-c", outside, "sh", inside];
+}
