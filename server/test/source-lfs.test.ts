@@ -85,9 +85,17 @@ test("the credential of the git host goes to it alone, with nothing of another h
   lfs.placeOf = () => ({ href: `http://127.0.0.1:${port}/a`, header: { Host: "x", "X-One": "1" } });
   assert.match(await refusal(own.fetch({ gitLfs: true })), /^a\.bin cannot be fetched .*its address is not allowed/);
   assert.deepEqual(seen, []);
+  // Where a redirect leads is checked, too.
+  lfs.redirect = `http://127.0.0.1:${port}/a`;
+  lfs.placeOf = (oid) => ({ href: `http://${server.host}/lfs-files/${oid}` });
+  assert.match(await refusal(own.fetch({ gitLfs: true })), /its address is not allowed/);
+  assert.deepEqual(seen, []);
   const open = openSource(t, { ...server, credential, allow: ["127.0.0.0/8"] });
   await open.fetch({ gitLfs: true });
-  assert.deepEqual(seen, [undefined]);
+  lfs.redirect = null;
+  lfs.placeOf = () => ({ href: `http://127.0.0.1:${port}/a`, header: { Host: "x", "X-One": "1" } });
+  await open.fetch({ gitLfs: true });
+  assert.deepEqual(seen, [undefined, undefined]);
   const none = openSource(t, { ...server, credential: { ...credential, secret: new Secret("hush") } });
   lfs.placeOf = () => ({ href: "file:///etc/passwd" });
   assert.match(await refusal(none.fetch({ gitLfs: true })), /its address is not allowed/);

@@ -11,6 +11,8 @@ export type LfsServer = {
   add(content: Buffer | string, sent?: Buffer | string): string;
   /** Where files are said to be; by default on the same host, with a header of their own. */
   placeOf: (oid: string) => { readonly href: string; readonly header?: Header };
+  /** Where the host sends whoever asks for a file; null: it has them itself. */
+  redirect: string | null;
   /** Each request: its path, and the header with which it came. */
   readonly requests: { readonly path: string; readonly authorization: string | undefined }[];
   /** What each batch asked for. */
@@ -24,6 +26,7 @@ export function lfsServer(originOf: () => string, credentials?: string): LfsServ
   const stored = new Map<string, Buffer>();
   const expected = credentials === undefined ? undefined : `Basic ${Buffer.from(credentials).toString("base64")}`;
   const server: LfsServer = {
+    redirect: null,
     requests: [],
     batches: [],
     placeOf: (oid) => ({ href: `${originOf()}${filePath}${oid}` }),
@@ -40,6 +43,7 @@ export function lfsServer(originOf: () => string, credentials?: string): LfsServ
       server.requests.push({ path, authorization });
       if (expected !== undefined && authorization !== expected) response.writeHead(401).end();
       else if (isBatch) void answerBatch(server, stored, request, response);
+      else if (server.redirect !== null) response.writeHead(302, { location: server.redirect }).end();
       else response.end(stored.get(path.slice(filePath.length)));
       return true;
     },

@@ -1,5 +1,5 @@
 // Runs git on untrusted repositories: one protocol, no hooks, no submodules, no redirects, no LFS, no external
-// configuration, credentials only in the environment. `git.ts` is its only caller.
+// configuration, credentials only in the environment. Called by `git-runs.ts` and `git-remote.ts`.
 import { join } from "node:path";
 import type { GitCredential } from "#apps/credentials.ts";
 import { runCommand, type CommandEnd } from "#lib/command.ts";

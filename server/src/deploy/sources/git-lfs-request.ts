@@ -1,6 +1,7 @@
 // One request to a Git LFS server: over the guarded connections of the caller, without redirects, with a bound on silence.
 import { request as httpRequest, type Agent, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
+import { OutwardRefused } from "#lib/outward-reasons.ts";
 
 type Sent = {
   readonly method: "GET" | "POST";
@@ -19,7 +20,7 @@ export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promis
   const length = given.method === "GET" ? {} : { "Content-Length": String(Buffer.byteLength(body)) };
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const request = send(url, { ...given, headers: { ...headers, ...length, "User-Agent": "Slipway" } });
-  request.setTimeout(silenceMs, () => request.destroy(new Error(`nothing arrived for ${silenceMs / 1000} s`)));
+  request.setTimeout(silenceMs, () => request.destroy(new OutwardRefused(`nothing arrived for ${silenceMs / 1000} s`)));
   request.on("response", resolve);
   request.on("error", reject);
   request.end(body);
@@ -32,7 +33,7 @@ export async function textOf(answer: AsyncIterable<Buffer>, bytesMax: number): P
   let bytes = 0;
   for await (const chunk of answer) {
     bytes += chunk.length;
-    if (bytes > bytesMax) throw new Error(`its answer is longer than ${bytesMax} bytes`);
+    if (bytes > bytesMax) throw new OutwardRefused(`its answer is longer than ${bytesMax} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");

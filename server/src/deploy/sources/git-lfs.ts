@@ -5,10 +5,11 @@ import { constants, copyFile, open, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Agent } from "node:http";
 import { BuildFailed } from "#drivers/builder.ts";
+import { isDiskFull } from "#lib/disk-full.ts";
 import { OutwardAgents } from "#lib/outward-agents.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { makeNameLookup } from "#lib/outward-names.ts";
-import { reasonOf } from "#lib/outward-reasons.ts";
+import { OutwardRefused, reasonOf } from "#lib/outward-reasons.ts";
 import { basicAuthorization, type GitRun } from "./git-command.ts";
 import { isRedirect, sendRequest, textOf } from "./git-lfs-request.ts";
 
@@ -148,7 +149,8 @@ class LfsDownload {
       await this.#receive(pointer, action);
     } catch (error) {
       signal.throwIfAborted();
-      throw failed(error instanceof Error ? error.message.replace(/\.$/, "") : String(error));
+      if (isDiskFull(error)) throw error;
+      throw failed(reasonOf(error).replace(/\.$/, ""));
     }
   }
 
@@ -158,7 +160,7 @@ class LfsDownload {
     let sent = headers;
     for (let redirects = 0; redirects <= redirectsMax; redirects++) {
       const target = (URL.parse(address)?.origin === this.#base.origin ? anywhere : guard).read(address);
-      if ("problem" in target) throw new Error(`its address is not allowed: ${target.problem}`);
+      if ("problem" in target) throw new OutwardRefused(`its address is not allowed: ${target.problem}`);
       const { url } = target;
       const agent = this.#agentOf(url);
       const isOwn = url.origin === this.#base.origin;
@@ -175,15 +177,16 @@ class LfsDownload {
       }
       if (answer.statusCode !== 200) {
         answer.destroy();
-        throw new Error(`${url.host} answered ${answer.statusCode}`);
+        throw new OutwardRefused(`${url.host} answered ${answer.statusCode}`);
       }
       return await store(answer, { pointer, path: join(appDir, pointer.path) });
     }
-    throw new Error("it is redirected again and again");
+    throw new OutwardRefused("it is redirected again and again");
   }
 
   #agentOf(url: URL): Agent {
-    if (this.#base.protocol === "https:" && url.protocol !== "https:") throw new Error("it is not offered over https");
+    if (this.#base.protocol === "https:" && url.protocol !== "https:")
+      throw new OutwardRefused("it is not offered over https");
     const { own, others } = this.#given;
     return (url.origin === this.#base.origin ? own : others).of(url.protocol);
   }
@@ -231,7 +234,7 @@ async function store(
   try {
     for await (const chunk of answer) {
       bytes += chunk.length;
-      if (bytes > pointer.size) throw new Error(`it is larger than the ${pointer.size} bytes of its pointer`);
+      if (bytes > pointer.size) throw new OutwardRefused(`it is larger than the ${pointer.size} bytes of its pointer`);
       digest.update(chunk);
       await file.writeFile(chunk);
     }
@@ -239,8 +242,9 @@ async function store(
     answer.destroy();
     await file.close();
   }
-  if (bytes !== pointer.size) throw new Error(`it has ${bytes} bytes, and its pointer says ${pointer.size}`);
-  if (digest.digest("hex") !== pointer.oid) throw new Error("what was sent has another digest than its pointer says");
+  if (bytes !== pointer.size) throw new OutwardRefused(`it has ${bytes} bytes, and its pointer says ${pointer.size}`);
+  if (digest.digest("hex") !== pointer.oid)
+    throw new OutwardRefused("what was sent has another digest than its pointer says");
 }
 
 /** The pointers among files. `checkTime` throws after the deadline of the fetch. */
