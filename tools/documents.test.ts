@@ -77,6 +77,15 @@ test("every script that a document tells to run is there", () => {
   for (const { path, name = "" } of named) assert.ok(Object.hasOwn(scripts, name), `${path} names npm run ${name}`);
 });
 
+test("the guides start the platform in one way", () => {
+  const others = Object.entries(readTree("docs/guides/*.md")).flatMap(([path, text]) =>
+    Array.from(text.matchAll(/^```sh\n[^]*?^```|^```bash\n[^]*?^```/gm), ([block]) => block)
+      .filter((block) => /\bnpm (?:start|run)\b/.test(block))
+      .map((block) => `${path}: ${block}`),
+  );
+  assert.deepEqual(others, [], "use slipway up and slipway down");
+});
+
 test("no command in a document waits without an end", () => {
   const endless = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
     [...text.matchAll(/^```(?:bash|sh|console)\n([^]*?)^```/gm)].flatMap(([, commands = ""]) =>

@@ -1,5 +1,6 @@
-// The README's tour and then the guides, in the order in which the README names them: a reader types what is printed, on one
-// platform that the tour and the guides start, and sees what they show. In the end nothing is left but what they say stays.
+// The README's tour and then the guides, in the order in which the README names them: a reader types
+// what is printed, on one platform that the tour and the guides start, and sees what they show. In the
+// end nothing is left but what they say stays.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -68,6 +69,12 @@ test("every guide is linked in the README, and those that are left out are there
   const there = readdirSync(join(projectDir, "docs/guides")).filter((name) => name.endsWith(".md"));
   const named = [...linkedGuides(), "README", "writing-a-driver"].map((name) => `${name}.md`);
   assert.deepEqual(there.toSorted(), named.toSorted());
+  for (const name of guides.filter((one) => !(one in elsewhere))) {
+    const [first = ""] = guideSteps(read(`docs/guides/${name}.md`)).flatMap(({ mark, text }) =>
+      mark === "run" ? text : [],
+    );
+    assert.match(first, /^(?:SLIPWAY_.*)?slipway up$/m, `${name} begins with a start of the platform`);
+  }
   for (const name of Object.keys({ ...elsewhere, ...needs })) assert.ok(guides.includes(name), name);
 });
 

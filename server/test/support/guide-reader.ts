@@ -1,5 +1,5 @@
-// Somebody who follows guides, as they are printed: in one home folder, with Slipway's folder at ~/slipway, on one platform
-// that the guides start and stop themselves with `slipway up` and `slipway down`.
+// Somebody who follows guides, as they are printed: in one home folder, with Slipway's folder at
+// ~/slipway, on one platform that the guides start and stop with `slipway up` and `slipway down`.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
@@ -18,8 +18,9 @@ const guidePorts = ["7070", "9001", "9002", "9003"] as const;
 type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * A block of a guide and the mark above it. `tour` and `run`: commands for the reader's shell; `login`: one that asks on a
- * terminal; `file`: to be saved; `terminal`: keeps a terminal of its own; `prints`: what such a terminal shows.
+ * A block of a guide and the mark above it. `tour` and `run`: commands for the reader's shell;
+ * `login`: one that asks on a terminal; `file`: to be saved; `terminal`: keeps a terminal of its
+ * own; `prints`: what such a terminal shows.
  */
 export type GuideStep = {
   readonly mark: string;
@@ -30,26 +31,29 @@ export type GuideStep = {
   readonly shown: string | null;
 };
 
-/** The marked blocks of a guide, in order. Fails if a block of commands is not marked, since it would not be run. */
+/** The marked blocks of a guide, in order. Fails if a block of commands has no mark. */
 export function guideSteps(text: string): GuideStep[] {
   const form =
     /<!-- (tour|run|login|file|terminal|prints):? ?([\w.]*) -->\n```\w+\n([\s\S]*?)```(?:\n\n```(?:json|text)\n([\s\S]*?)```)?/g;
   const steps = [...text.matchAll(form)].map(([, mark = "", name = "", code = "", shown = null]) => ({
-    ...{ mark, name, text: code, shown },
+    mark,
+    name,
+    text: code,
+    shown,
   }));
   const commands = steps.filter(({ mark }) => mark !== "file" && mark !== "prints");
   assert.equal(commands.length, text.match(/^```bash$/gm)?.length, "every block of commands is run");
   return steps;
 }
 
-/** What is shown, as a pattern: "…" stands for anything within a line, and on a line of its own for any number of lines. */
+/** What is shown, as a pattern: "…" is anything within a line; alone on a line, any number of lines. */
 export function shownText(shown: string): RegExp {
   const lines = shown.trim().split("\n");
   const forms = lines.map((line) => (line === "…" ? "[^]*?" : line.split("…").map(RegExp.escape).join(".*?")));
   return new RegExp(`^${forms.join("\n").replaceAll("[^]*?\n", "[^]*?").replaceAll("\n[^]*?", "[^]*?")}$`, "m");
 }
 
-/** What the tour shows and prints, without what differs each time; its numbers look like real ones. */
+/** What the tour shows and prints, without what differs each time. */
 function leveled(text: string): string {
   return text
     .replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8}-…/g, "ID")
@@ -143,8 +147,12 @@ export class ReadersHome {
     this.#ports = ports;
     const programs = [join(projectDir, "cli/bin"), dirname(process.execPath), process.env["PATH"] ?? ""];
     this.env = {
-      ...{ PATH: programs.join(":"), HOME: folder, LANG: "C.UTF-8" },
-      ...{ SLIPWAY_DATA_DIR: this.dataDir, SLIPWAY_PORT: ports[0], SLIPWAY_DRIVER: "process" },
+      PATH: programs.join(":"),
+      HOME: folder,
+      LANG: "C.UTF-8",
+      SLIPWAY_DATA_DIR: this.dataDir,
+      SLIPWAY_PORT: ports[0],
+      SLIPWAY_DRIVER: "process",
     };
   }
 
@@ -175,7 +183,7 @@ export class ReadersHome {
     return JSON.parse(readFileSync(join(this.dataDir, "bootstrap.json"), "utf8")) as Bootstrap;
   }
 
-  /** What lies in the home and in Slipway's folder, without the command line's own file in the home and caches. */
+  /** What lies in the home and in Slipway's folder, without hidden files and caches in the home. */
   files(): readonly string[] {
     const own = readdirSync(this.folder).filter((name) => !name.startsWith("."));
     const examples = readdirSync(join(this.slipway, "examples"), { recursive: true, encoding: "utf8" });
