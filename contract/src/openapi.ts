@@ -6,6 +6,7 @@ import { bodyExample, example } from "./examples.ts";
 import { allowedText, fieldSchema, numberForm, tomlKey, type Field } from "./field.ts";
 import { takesKey, type BodyShape, type Route } from "./route.ts";
 import { groupOf, groups } from "./groups.ts";
+import { patternLengths } from "./pattern-lengths.ts";
 import { routeIds, routes } from "./routes.ts";
 
 type Json = { [name: string]: unknown };
@@ -71,16 +72,24 @@ function operation(id: string, route: Route): Json {
 const binary = { type: "string", format: "binary" };
 
 /** A redirect has no body. */
-function answerContent({ status, isBytes, answer, otherTypes = [], events }: Route): Json {
+function answerContent(route: Route): Json {
+  const { status, isBytes, answer, otherTypes = [], events } = route;
   if (status === 302)
     return { headers: { Location: { required: true, schema: { type: "string", format: "uri-reference" } } } };
   // A WebSocket has no body, hence a field of our own.
   if (status === 101) return { "x-last-message": jsonSchema(answer) };
   const types = Object.fromEntries(otherTypes.map((type) => [type, { schema: { type: "string" } }]));
-  if (isBytes === true) return { content: otherTypes.length === 0 ? { "*/*": { schema: binary } } : types };
+  if (isBytes === true) return { content: otherTypes.length === 0 ? anyBytes(route) : types };
   const schema = jsonSchema(answer);
   const stream = events === undefined ? {} : { "text/event-stream": eventStream(jsonSchema(events)) };
   return { content: { "application/json": { schema, example: example(schema) }, ...types, ...stream } };
+}
+
+function anyBytes({ isUsuallyJson }: Route): Json {
+  const bytes = { "*/*": { schema: binary } };
+  if (isUsuallyJson !== true) return bytes;
+  const schema = { description: "What the function returned." };
+  return { "application/json": { schema, example: { answer: 42 } }, ...bytes };
 }
 
 /** OpenAPI 3.1 has no words for the data of events, hence a field of our own. */
@@ -165,7 +174,7 @@ function keyParameter(route: Route): Json[] {
   if (!takesKey(route)) return [];
   const description =
     "Sending the request again with the same key, within 24 hours, gets the first answer again (with `Idempotency-Replayed: true`) and changes nothing. With another body 422, while the first is handled 409. A refused request frees its key. If the platform was cut off during the first request, the answer is 409: check whether it had its effect. Stored answers are encrypted.";
-  const schema = { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" };
+  const schema = withLengths({ type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" });
   return [{ name: "Idempotency-Key", in: "header", required: false, description, schema }];
 }
 
@@ -185,7 +194,7 @@ function requestBody(id: string, body: BodyShape, takesForm: boolean): Json {
       ? {
           type: "object",
           additionalProperties: fieldJson(body.value),
-          propertyNames: { pattern: body.name.source },
+          propertyNames: withLengths({ pattern: body.name.source }),
         }
       : {
           type: "object",
@@ -222,7 +231,9 @@ function bodyField(field: Field, name: string, body: BodyShape & { kind: "fields
 function fieldJson(field: Field): Json {
   const number = jsonSchema(fieldSchema(field));
   const schema =
-    "isTextAllowed" in field ? { anyOf: [number, { type: "string", pattern: numberForm.source }] } : number;
+    "isTextAllowed" in field
+      ? { anyOf: [number, withLengths({ type: "string", pattern: numberForm.source })] }
+      : number;
   const isFixed = field.default !== null && field.defaultAbout === undefined;
   return {
     ...schema,
@@ -232,6 +243,13 @@ function fieldJson(field: Field): Json {
 }
 
 function jsonSchema(schema: z.ZodType): Json {
-  const { $schema: _, ...json } = z.toJSONSchema(schema);
+  const { $schema: _, ...json } = z.toJSONSchema(schema, {
+    override: ({ jsonSchema: made }) => Object.assign(made, withLengths(made)),
+  });
   return json;
+}
+
+/** A schema that has a pattern also says how long the text may be. */
+function withLengths<T extends { readonly pattern?: string | undefined }>(schema: T): T {
+  return schema.pattern === undefined ? schema : { ...patternLengths(schema.pattern), ...schema };
 }

@@ -41,6 +41,8 @@ export type Route = {
   readonly refusals?: Readonly<Record<number, z.ZodType>>;
   /** The answer is not JSON but bytes of any content type. */
   readonly isBytes?: true;
+  /** The bytes are JSON unless an app decided otherwise. */
+  readonly isUsuallyJson?: true;
   /** A part of these bytes may be asked for with `Range`, which is answered 206. */
   readonly hasRanges?: true;
   /** Other content types of the answer, for callers that request them; with `isBytes` all of them. */

@@ -38,6 +38,7 @@ export const runRoutes = {
     status: 200,
     answer: answers.bytes,
     isBytes: true,
+    isUsuallyJson: true,
   },
   cancelRun: {
     method: "DELETE",
