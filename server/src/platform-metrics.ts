@@ -10,6 +10,7 @@ import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { readBacklog, type Backlog } from "#metrics/backlog-store.ts";
 import { ListedApps } from "#metrics/listed-apps.ts";
 import { Metrics, type Sample } from "#metrics/registry.ts";
+import { readTableSizes } from "#metrics/table-sizes-store.ts";
 import type { ReplicaUse, ReplicaUses } from "#scheduler/replica-use.ts";
 import { serveMetrics } from "#metrics/server.ts";
 import { statusClasses } from "#proxy/call-meter.ts";
@@ -45,6 +46,8 @@ type Parts = MeasuredParts &
 
 const backlogFreshMs = 15_000;
 const backlogWaitMs = 3_000;
+/** Tables grow slowly. */
+const sizesFreshMs = 60_000;
 
 /** Serves metrics if they are configured. Throws `CannotStart` when the address is not available. */
 export async function openMetrics({ metrics: config }: Config, parts: Parts): Promise<void> {
@@ -217,7 +220,16 @@ function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts):
   );
 }
 
-function addStores(metrics: Metrics, { counts, disk }: Parts): void {
+function addStores(metrics: Metrics, { db, clock, counts, disk }: Parts): void {
+  const sizes = new CachedAnswer({
+    freshMs: sizesFreshMs,
+    waitMs: backlogWaitMs,
+    clock,
+    look: () => readTableSizes(db).catch(() => new Map<string, number>()),
+  });
+  metrics.gauge("slipway_database_table_bytes", "Size of a table of the database with its indexes.", async () =>
+    byKey("table", (await sizes.get()) ?? []),
+  );
   metrics.gauge("slipway_database_connections", "Connections to the database, by state.", () => {
     const { used, idle } = counts.sizes;
     return byKey("state", Object.entries({ used, idle }));

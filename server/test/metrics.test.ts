@@ -93,6 +93,7 @@ test("what happened is counted, and dashboard and guide name only what is served
   });
   for (const series of [
     "slipway_disk_free_bytes",
+    'slipway_database_table_bytes{table="calls"}',
     "slipway_database_wait_seconds_count",
     "process_cpu_seconds_total",
   ]) {
