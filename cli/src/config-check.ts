@@ -11,7 +11,7 @@ export const config = {
   validate: command({
     name: "config validate",
     about: `Check slipway.toml or cerebrium.toml as a deployment would: values, names that mean nothing, and settings that exclude
-each other. Exits with 1 if a deployment would be refused.`,
+each other. Exits with 1 if a deployment would be refused, and with 2 if the file is not TOML.`,
     examples: ["config validate", "config validate shop"],
     operands: [{ name: "folder", about: "The app's folder. Default: this one.", isOptional: true }],
     run(given, machine) {
