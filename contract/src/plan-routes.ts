@@ -19,6 +19,10 @@ export const projectPlan = z.strictObject({
   used: z.strictObject({ apps: count, replicas: count, gpus: count }),
   audit_retention_days: z.int().min(1),
   log_retention_days: z.int().min(1),
+  /** Of the records of plain calls. */
+  call_retention_days: z.int().min(1),
+  /** Successful plain calls of an app that are recorded per minute; the others are counted. */
+  call_records_per_minute: count,
   monthly_credit_cents: cents,
   /** Which coupons can be applied: all, those that name the plan, or none. */
   coupons: z.enum(["all", "named", "none"]),

@@ -18,12 +18,14 @@ import { UseOfReplicas, type ReplicaUses } from "#scheduler/replica-use.ts";
 import { ReplicaView } from "#scheduler/replica-view.ts";
 import { Scheduler, type SchedulerParts } from "#scheduler/scheduler.ts";
 import { UseHistory } from "#scheduler/use-history.ts";
+import type { OpenedPlans } from "#billing/open.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { OpenedWebhooks } from "#webhooks/open.ts";
 
 type Parts = Foundation &
   OpenedWebhooks &
-  Pick<Required<SchedulerParts>, "allowance" | "environmentOf" | "lines"> & {
+  Pick<Required<SchedulerParts>, "allowance" | "environmentOf" | "lines"> &
+  Pick<OpenedPlans, "callDaysOf" | "callRecordsOf"> & {
     readonly tokens: Authenticator;
     readonly routes: Routes;
     readonly driver: Driver;
@@ -51,7 +53,10 @@ export async function openCalls(
   const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
-  const records = openCallRecords(settings, parts, (call) => scheduler.brokeOff(call));
+  const records = openCallRecords(parts, {
+    whyBrokenOff: (call) => scheduler.brokeOff(call),
+    callRecordsOf: parts.callRecordsOf,
+  });
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
     ...{ routes, tokens, view, log, clock, lifecycle, refusalOf },

@@ -16,6 +16,8 @@ replicas = 5
 gpus = 0
 audit_retention_days = 7
 log_retention_days = 1
+call_retention_days = 2
+call_records_per_minute = 5
 monthly_credit_cents = 500
 coupons = "named"
 
@@ -54,6 +56,8 @@ describe("the plan of a project", () => {
       used: { apps: 0, replicas: 0, gpus: 0 },
       audit_retention_days: 365,
       log_retention_days: 30,
+      call_retention_days: 30,
+      call_records_per_minute: 60,
       monthly_credit_cents: 0,
       coupons: "all",
     });
@@ -65,6 +69,8 @@ describe("the plan of a project", () => {
       used: { apps: 1, replicas: 0, gpus: 0 },
       audit_retention_days: 7,
       log_retention_days: 1,
+      call_retention_days: 2,
+      call_records_per_minute: 5,
       monthly_credit_cents: 500,
       coupons: "named",
     });

@@ -13,6 +13,7 @@ import { CallRecords } from "#runs/call-records.ts";
 import { deadQuery, runsQuery } from "#runs/run-list-store.ts";
 import { runRetention } from "#runs/run-retention.ts";
 import type { Db } from "#store/database.ts";
+import { insertApp } from "./logs-rows.ts";
 import { asOwner } from "./support/as-owner.ts";
 import { testDatabase } from "./support/database.ts";
 import { insertCall, insertRun } from "./support/run-rows.ts";
@@ -132,6 +133,34 @@ describe("what is old is removed", () => {
       "a run without its request is not dead any more",
     );
     assert.equal((await idsOf(db, "runs")).has(oldest), false);
+  });
+
+  test("records of calls each for the days of its project's plan, where these differ", async (t) => {
+    const { db } = await testDatabase(t);
+    const [one, other] = [await insertApp(db), await insertApp(db)];
+    const kept = new Set<RunId>();
+    for (const app of [one, other]) {
+      for (const days of [3, 8]) {
+        const at = { receivedAt: daysAgo(days), endedAt: daysAgo(days) };
+        const id = await insertCall({ db, projectId: app.projectId, appId: app.appId }, at);
+        if (app === other || days === 3) kept.add(id);
+        const calls = { projectId: app.projectId, appId: app.appId, calls: days };
+        await insertLeftOut(db, [{ ...calls, id: randomUUID(), latestAt: daysAgo(days).getTime() }]);
+      }
+    }
+    const steps = runRetention({
+      db,
+      clock: systemClock,
+      resultRetentionDays: 1,
+      runRetentionDays: 1,
+      callRetentionDays: 1,
+      callDaysOf: () => (project) => (project === one.projectId ? 7 : 30),
+    });
+    await removeOld(steps, new AbortController().signal);
+    assert.deepEqual(await idsOf(db, "calls"), kept);
+    const counted = { afterMicros: null, untilMicros: null };
+    assert.equal(await countLeftOut(db, one.appId, counted), 3);
+    assert.equal(await countLeftOut(db, other.appId, counted), 11);
   });
 
   test("in many small steps when there is much, and not at all once it is to stop", async (t) => {

@@ -105,6 +105,10 @@ function Plan({ of: { id, name }, onClose }: { readonly of: Project; readonly on
                 ["GPUs", limit(used.gpus, limits.gpus)],
                 ["Audit log", `${days.audit_retention_days} days`],
                 ["Logs", `${days.log_retention_days} days`],
+                [
+                  "Plain calls",
+                  `${days.call_retention_days} days, ${days.call_records_per_minute} a minute for each app`,
+                ],
                 ["Monthly credit", credit === 0 ? "none" : (credit / 100).toFixed(2)],
                 ["Coupons", days.coupons],
               ]}

@@ -80,6 +80,10 @@ function Plan({ project }: OfProject): ReactNode {
               ["Monthly credit", currency === undefined ? "" : centsText(rest.monthly_credit_cents, currency)],
               ["Coupons", couponsTaken[rest.coupons]],
               ["Logs are kept", `${rest.log_retention_days} days`],
+              [
+                "Calls are listed",
+                `${rest.call_retention_days} days, ${rest.call_records_per_minute} successful ones a minute for each app`,
+              ],
               ["Audit log is kept", `${rest.audit_retention_days} days`],
             ]}
           />

@@ -13,6 +13,7 @@ import type { ForwardingUseCases } from "#audit/forwarding/forwarding-use-cases.
 import type { BudgetUseCases } from "#billing/budgets/budget-use-cases.ts";
 import type { CouponUseCases } from "#billing/coupons/coupon-use-cases.ts";
 import type { PlanUseCases } from "#billing/plans/plan-use-cases.ts";
+import type { PlanDefaults } from "#billing/plans/plan.ts";
 import type { StatementQueries } from "#billing/statements/statement-queries.ts";
 import type { UsageQueries } from "#billing/usage/usage-queries.ts";
 import type { Uploads } from "#deploy/uploads.ts";
@@ -64,8 +65,7 @@ export type ApiParts = {
   readonly coupons: CouponUseCases;
   readonly usage: UsageQueries;
   readonly statements: StatementQueries;
-  /** `days`: the default retention for plans without one. */
-  readonly plans: { readonly useCases: PlanUseCases; readonly days: { readonly audit: number; readonly logs: number } };
+  readonly plans: { readonly useCases: PlanUseCases; readonly defaults: PlanDefaults };
   readonly budgets: BudgetUseCases;
   readonly auditLog: AuditLog;
   readonly auditExport: Pick<AuditExport, "begin">;

@@ -6,7 +6,7 @@ import { pageWanted, projectOf, bodyOf, showPage, type Handlers } from "./call.t
 import type { HandlerParts } from "./parts.ts";
 
 /** Route handlers for plans. */
-export function planHandlers({ plans: { useCases, days } }: HandlerParts) {
+export function planHandlers({ plans: { useCases, defaults } }: HandlerParts) {
   return {
     async getProjectPlan(call) {
       const { plan, usage } = await useCases.get(projectOf(call));
@@ -14,8 +14,10 @@ export function planHandlers({ plans: { useCases, days } }: HandlerParts) {
         plan: plan.name,
         limits: { apps: plan.appsMax, replicas: plan.replicasMax, gpus: plan.gpusMax },
         used: usage,
-        audit_retention_days: plan.auditRetentionDays ?? days.audit,
-        log_retention_days: plan.logRetentionDays ?? days.logs,
+        audit_retention_days: plan.auditRetentionDays ?? defaults.auditDays,
+        log_retention_days: plan.logRetentionDays ?? defaults.logDays,
+        call_retention_days: plan.callRetentionDays ?? defaults.callDays,
+        call_records_per_minute: plan.callRecordsPerMinute ?? defaults.callRecordsPerMinute,
         monthly_credit_cents: plan.monthlyCreditCents,
         coupons: plan.coupons,
       } satisfies z.infer<typeof projectPlan>;

@@ -12,6 +12,7 @@ import { OutwardClient } from "#lib/outward-request.ts";
 import type { Allowance } from "#scheduler/allowance.ts";
 import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
+import type { DaysOfProjects } from "#store/steps-by-app.ts";
 import { budgetNotices, type OwnerMail } from "./budgets/budget-notices.ts";
 import { stopReason } from "./budgets/budget-text.ts";
 import { BudgetUseCases } from "./budgets/budget-use-cases.ts";
@@ -23,7 +24,7 @@ import { setPlanCredits } from "./plans/plan-credit.ts";
 import { readPlans } from "./plans/plan-file.ts";
 import { plansInUse } from "./plans/plan-store.ts";
 import { PlanUseCases } from "./plans/plan-use-cases.ts";
-import { plansOfNoFile, type Plans } from "./plans/plan.ts";
+import { plansOfNoFile, type PlanDefaults, type Plans } from "./plans/plan.ts";
 import { StatementQueries } from "./statements/statement-queries.ts";
 import type { MeterStep } from "./usage/meter-step.ts";
 import { Meter } from "./usage/meter.ts";
@@ -36,14 +37,16 @@ export type PlanSettings = {
   readonly plansFile: string | null;
   readonly auditRetentionDays: number;
   readonly logRetentionDays: number;
+  readonly callRetentionDays: number;
+  readonly callRecordsPerMinute: number;
 };
 
 export type BillingSettings = { readonly pricesFile: string | null; readonly meteringSeconds: number };
 
 /** What the rest of the platform uses of plans and budgets. */
 export type OpenedPlans = {
-  /** For the API; `days`: the default retention for plans without one. */
-  readonly plans: { readonly useCases: PlanUseCases; readonly days: { readonly audit: number; readonly logs: number } };
+  /** For the API. */
+  readonly plans: { readonly useCases: PlanUseCases; readonly defaults: PlanDefaults };
   /** How long a project's plan keeps audit entries; null: as configured in the settings. */
   readonly planDaysOf: (projectId: ProjectId) => number | null;
   /** For the scheduler. */
@@ -51,7 +54,11 @@ export type OpenedPlans = {
   /** For the proxy. */
   readonly refusalOf: (route: AppRoute) => Fault | null;
   /** For the retention of logs: null while no plan limits it. */
-  readonly logDaysOf: () => ((projectId: ProjectId) => number) | null;
+  readonly logDaysOf: DaysOfProjects;
+  /** The same for records of plain calls. */
+  readonly callDaysOf: DaysOfProjects;
+  /** How many successful plain calls of an app are recorded per minute. */
+  readonly callRecordsOf: (projectId: ProjectId) => number;
   /** Wraps a build receiver: accepts only builds that the plan allows and no budget stops. */
   readonly receiverOver: (builds: BuildReceiver) => BuildReceiver;
 };
@@ -78,7 +85,17 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
   const timing = { intervalMs: creditsEveryMs, waitsForClock: true };
   new Loop({ name: "credits of plans", ...timing, turn, clock, log }).startWithin(lifecycle);
   const useCases = new PlanUseCases({ db, plans, clock });
-  const days = { audit: settings.auditRetentionDays, logs: settings.logRetentionDays };
+  const defaults = {
+    auditDays: settings.auditRetentionDays,
+    logDays: settings.logRetentionDays,
+    callDays: settings.callRetentionDays,
+    callRecordsPerMinute: settings.callRecordsPerMinute,
+  };
+  const daysOf = (field: "logRetentionDays" | "callRetentionDays"): ReturnType<DaysOfProjects> => {
+    const used = [plans.standard, ...cache.projectsWithPlan().map(({ plan }) => plan)];
+    if (used.every((plan) => plan[field] === null)) return null;
+    return (projectId) => cache.planOf(projectId)[field] ?? settings[field];
+  };
   const stopOf = (projectId: ProjectId, appId: AppId): string | undefined => {
     const stop = cache.stopOf(projectId, appId);
     return stop === null ? undefined : stopReason({ projectId, appId }, stop);
@@ -88,15 +105,13 @@ export async function openPlans(settings: PlanSettings, foundation: Foundation):
     return reason === undefined ? null : new Fault("budget_reached", reason);
   };
   return {
-    plans: { useCases, days },
+    plans: { useCases, defaults },
     allowance: allowanceOf(cache, stopOf),
     planDaysOf: (projectId) => cache.planOf(projectId).auditRetentionDays,
     refusalOf: ({ projectId, appId }) => refusal(projectId, appId),
-    logDaysOf() {
-      const used = [plans.standard, ...cache.projectsWithPlan().map(({ plan }) => plan)];
-      if (used.every(({ logRetentionDays }) => logRetentionDays === null)) return null;
-      return (projectId) => cache.planOf(projectId).logRetentionDays ?? settings.logRetentionDays;
-    },
+    logDaysOf: () => daysOf("logRetentionDays"),
+    callDaysOf: () => daysOf("callRetentionDays"),
+    callRecordsOf: (projectId) => cache.planOf(projectId).callRecordsPerMinute ?? settings.callRecordsPerMinute,
     receiverOver: (builds) => admittingReceiver(builds, { plans: useCases, refusal }),
   };
 }

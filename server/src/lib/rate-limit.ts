@@ -41,9 +41,11 @@ export class RateLimit {
     this.tryTake(key);
   }
 
-  /** Like `take`, for work that is simply skipped: returns false when the limit is reached. */
-  tryTake(key: string): boolean {
-    if (this.#waitMs(key) > 0) return false;
+  /**
+   * Like `take`, for work that is simply skipped: returns false when the limit is reached. `max`: of this key.
+   */
+  tryTake(key: string, max = this.#options.max): boolean {
+    if (max === 0 || this.#waitMs(key, max) > 0) return false;
     const nowMs = this.#options.clock.monotonicMs();
     const window = this.#windows.get(key);
     if (window !== undefined && nowMs < window.endsAtMs) window.count += 1;
@@ -71,9 +73,9 @@ export class RateLimit {
   }
 
   /** The wait until the next use is allowed; 0 or less: no wait. */
-  #waitMs(key: string): number {
+  #waitMs(key: string, max = this.#options.max): number {
     const window = this.#windows.get(key);
-    if (window === undefined || window.count < this.#options.max) return 0;
+    if (window === undefined || window.count < max) return 0;
     return window.endsAtMs - this.#options.clock.monotonicMs();
   }
 }

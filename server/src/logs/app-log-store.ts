@@ -1,6 +1,6 @@
 // Queries for the lines that apps print.
 import { sql } from "kysely";
-import type { AppId, AppKey, ProjectId, ReplicaId, RunId } from "#lib/ids.ts";
+import type { AppId, AppKey, ReplicaId, RunId } from "#lib/ids.ts";
 import { changeRows, type Db, type Tx } from "#store/database.ts";
 import { notify } from "#store/notify.ts";
 
@@ -144,13 +144,3 @@ function toLine({ at, ...line }: LineRow): StoredAppLine {
 }
 
 type LineRow = Awaited<ReturnType<ReturnType<typeof selectLines>["execute"]>>[number];
-
-/** Apps by id, after the given one, for retention that works app by app. No locks. */
-export async function appsAfter(
-  db: Db,
-  page: { readonly after: AppId | null; readonly limit: number },
-): Promise<{ readonly appId: AppId; readonly projectId: ProjectId }[]> {
-  let rows = db.selectFrom("apps").select(["id as appId", "project_id as projectId"]);
-  if (page.after !== null) rows = rows.where("id", ">", page.after);
-  return await rows.orderBy("id").limit(page.limit).execute();
-}

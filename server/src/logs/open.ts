@@ -1,8 +1,9 @@
 // Opens the logs of builds and apps, and the retention of their lines.
-import type { AppId, ProjectId } from "#lib/ids.ts";
+import type { AppId } from "#lib/ids.ts";
 import { daysAgo, startRetention, type RemovalStep } from "#lib/retention.ts";
 import type { Foundation } from "#store/foundation.ts";
-import { appsAfter, deleteOldAppLines } from "./app-log-store.ts";
+import { stepsByApp, type DaysOfProjects } from "#store/steps-by-app.ts";
+import { deleteOldAppLines } from "./app-log-store.ts";
 import { AppLogs } from "./app-log.ts";
 import { deleteOldBuildLines } from "./build-log-store.ts";
 import { BuildLogs } from "./build-log.ts";
@@ -10,7 +11,7 @@ import { BuildLogs } from "./build-log.ts";
 /** Opens the logs. `daysOf`: for how many days a project's lines are kept; null: as the settings say for all. */
 export function openLogs(
   { logRetentionDays: days }: { readonly logRetentionDays: number },
-  parts: Foundation & { readonly daysOf: () => ((projectId: ProjectId) => number) | null },
+  parts: Foundation & { readonly daysOf: DaysOfProjects },
 ) {
   const { db, notifications, clock, log, lifecycle, daysOf } = parts;
   const buildLogs = new BuildLogs({ db, notifications, clock, log });
@@ -22,28 +23,17 @@ export function openLogs(
   return { buildLogs, appLogs };
 }
 
-const appsPage = 500;
-
 /** The settings of log retention. */
 type LogRetentionOptions = Pick<Foundation, "db" | "clock"> & {
   /** For how many days lines are kept. */
   readonly days: number;
-  /** For how many days a project's lines are kept, if that differs between projects; otherwise null. Answers from memory. */
-  readonly daysOf?: () => ((projectId: ProjectId) => number) | null;
+  readonly daysOf?: DaysOfProjects;
 };
 
 /** The steps of one turn: lines older than the operator, or the plan of their project, wants to keep. */
-export async function* logRetention(options: LogRetentionOptions): AsyncGenerator<RemovalStep> {
+export function logRetention(options: LogRetentionOptions): AsyncGenerator<RemovalStep> {
   const { db, days, daysOf } = options;
-  const ofProject = daysOf?.() ?? null;
-  if (ofProject === null) return yield* stepsOf(options, days);
-  // App by app: a scan of all lines would skip the longer-kept ones again and again.
-  for (let after: AppId | null = null; ;) {
-    const apps: Awaited<ReturnType<typeof appsAfter>> = await appsAfter(db, { after, limit: appsPage });
-    for (const { appId, projectId } of apps) yield* stepsOf(options, ofProject(projectId), appId);
-    after = apps.at(-1)?.appId ?? null;
-    if (apps.length < appsPage) return;
-  }
+  return stepsByApp(db, { days, daysOf, stepsOf: (kept, appId) => stepsOf(options, kept, appId) });
 }
 
 function stepsOf({ db, clock }: LogRetentionOptions, days: number, appId?: AppId): RemovalStep[] {

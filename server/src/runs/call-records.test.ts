@@ -42,7 +42,8 @@ function stage(
     written.push(records);
   };
   const log = pino({}, { write: (line: string) => logged.push(JSON.parse(line) as Record<string, unknown>) });
-  const { perSecondMax = 2_000, successesPerMinute = Number.POSITIVE_INFINITY } = options;
+  const { perSecondMax = 2_000, successesPerMinute = Infinity } = options;
+  const successesOf = (): number => successesPerMinute;
   const counts = new Map<string, LeftOutCalls>();
   let leftOutFailures = options.leftOutFailures ?? 0;
   const writeLeftOut = async (rows: readonly LeftOutCalls[]): Promise<void> => {
@@ -51,7 +52,7 @@ function stage(
     // As when the connection breaks after the commit.
     if (leftOutFailures-- > 0) throw new Error("the database is away");
   };
-  const records = new CallRecords({ write, writeLeftOut, clock, log, perSecondMax, successesPerMinute });
+  const records = new CallRecords({ write, writeLeftOut, clock, log, perSecondMax, successesOf });
   const leftOut = (): number[] => [...counts.values()].map(({ calls }) => calls);
   const recover = (): void => void (failures = 0);
   return { clock, written, records, leftOut, counts, logged, recover };
@@ -163,6 +164,14 @@ describe("records of calls", () => {
     records.onFinished(callOf());
     await clock.advance(300);
     assert.equal(written.flat().length, 16, "the next minute begins anew");
+  });
+
+  test("of successful calls are none where the project's plan says so, and failed ones are there", async () => {
+    const { clock, records, written, leftOut } = stage({ successesPerMinute: 0 });
+    records.onFinished(callOf());
+    records.onFinished(callOf({ status: 500 }));
+    await clock.advance(60_000);
+    assert.deepEqual([written.flat().map(({ state }) => state), leftOut()], [["failure"], [1]]);
   });
 
   test("are bounded per second, half of it for one app; the rest is counted by app and written soon", async () => {

@@ -3,7 +3,7 @@
 // be written is omitted and counted. Charts and bills do not use records.
 import { Batcher } from "#lib/batcher.ts";
 import type { Clock } from "#lib/clock.ts";
-import type { AppId } from "#lib/ids.ts";
+import type { AppId, ProjectId } from "#lib/ids.ts";
 import { RateLimit } from "#lib/rate-limit.ts";
 import type { FinishedCall } from "#proxy/finished-call.ts";
 import type { BrokenCall, EndOfReplica } from "#scheduler/replica-ends.ts";
@@ -17,8 +17,8 @@ export type CallRecordsOptions = LeftOutOptions & {
   readonly whyBrokenOff?: (call: BrokenCall) => Promise<EndOfReplica | null>;
   /** The maximum of records per second, half of it per app. The default is 2,000. */
   readonly perSecondMax?: number;
-  /** The first so many successful calls of an app in each minute are recorded; by default, all. */
-  readonly successesPerMinute?: number;
+  /** The first so many successful calls of an app in each minute are recorded, by its project; by default, all. */
+  readonly successesOf?: (projectId: ProjectId) => number;
 };
 
 /** Calls that end within this time are written together. */
@@ -39,11 +39,13 @@ export class CallRecords {
   /** Records that wait for the reason. */
   readonly #waiting = new Set<Promise<void>>();
   readonly #successes: RateLimit;
+  readonly #successesOf: (projectId: ProjectId) => number;
   #second = { beginMs: Number.NEGATIVE_INFINITY, count: 0, byApp: new Map<AppId, number>() };
 
   constructor(options: CallRecordsOptions) {
-    const { write, clock, log, perSecondMax = 2_000, successesPerMinute = Number.POSITIVE_INFINITY } = options;
-    this.#successes = new RateLimit({ max: successesPerMinute, clock });
+    const { write, clock, log, perSecondMax = 2_000, successesOf = () => Infinity } = options;
+    this.#successes = new RateLimit({ max: Infinity, clock });
+    this.#successesOf = successesOf;
     this.#clock = clock;
     this.#perSecondMax = perSecondMax;
     this.#whyBrokenOff = options.whyBrokenOff;
@@ -62,7 +64,7 @@ export class CallRecords {
 
   /** Handles each finished call; returns at once and never throws. Bound, so it can be passed to the proxy directly. */
   readonly onFinished = (call: FinishedCall): void => {
-    const isSampled = stateOf(call) !== "success" || this.#successes.tryTake(call.appId);
+    const isSampled = stateOf(call) !== "success" || this.#isSampled(call);
     if (!isSampled || this.#records.isFull || !this.#mayTake(call.appId)) return this.#leftOut.add(call);
     const { replicaId, runId, begunAt } = call;
     const isAsked = replicaId !== null && isBrokenOff(call) && !call.isReasonOfApp;
@@ -74,6 +76,10 @@ export class CallRecords {
     });
     this.#waiting.add(added);
   };
+
+  #isSampled({ appId, projectId }: FinishedCall): boolean {
+    return this.#successes.tryTake(appId, this.#successesOf(projectId));
+  }
 
   #add(record: CallRecord): void {
     this.#records.add(record).catch(() => this.#leftOut.add(record));

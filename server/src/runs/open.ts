@@ -11,6 +11,7 @@ import type { ForwardedAnswer, Forwarding } from "#proxy/forwarding.ts";
 import type { Proxy } from "#proxy/proxy.ts";
 import type { Scheduler } from "#scheduler/scheduler.ts";
 import type { Foundation } from "#store/foundation.ts";
+import type { DaysOfProjects } from "#store/steps-by-app.ts";
 import type { Webhooks } from "#webhooks/webhooks.ts";
 import { callRecordWriter } from "./call-record-store.ts";
 import { CallRecords, type CallRecordsOptions } from "./call-records.ts";
@@ -26,7 +27,6 @@ export type RunSettings = {
   readonly resultRetentionDays: number;
   readonly runRetentionDays: number;
   readonly callRetentionDays: number;
-  readonly callRecordsPerMinute: number;
   readonly runsAtOnce: number;
   readonly lineLength: number;
 };
@@ -40,6 +40,8 @@ type Parts = Foundation & {
   readonly builds: RunUseCasesOptions["builds"];
   readonly refusalOf: (route: AppRoute) => Fault | null;
   readonly onStep: (step: RunStep) => void;
+  /** How long records of plain calls are kept, by the plans of projects. */
+  readonly callDaysOf: DaysOfProjects;
 };
 
 /** A release takes calls a moment after its build has ended. */
@@ -53,13 +55,17 @@ export function openFileRuns(
   return new FileRuns({ uploadDeployments, bodyBytesMax: asyncBodyBytesMax });
 }
 
+type CallRecordsParts = Required<Pick<CallRecordsOptions, "whyBrokenOff">> & {
+  /** How many successful plain calls of an app of the project are recorded per minute. */
+  readonly callRecordsOf: NonNullable<CallRecordsOptions["successesOf"]>;
+};
+
 /** Opens the recording of plain calls. */
 export function openCallRecords(
-  { callRecordsPerMinute: successesPerMinute }: RunSettings,
   { db, clock, log, lifecycle }: Foundation,
-  whyBrokenOff: NonNullable<CallRecordsOptions["whyBrokenOff"]>,
+  { whyBrokenOff, callRecordsOf: successesOf }: CallRecordsParts,
 ): CallRecords {
-  const records = new CallRecords({ ...callRecordWriter(db), whyBrokenOff, successesPerMinute, clock, log });
+  const records = new CallRecords({ ...callRecordWriter(db), whyBrokenOff, successesOf, clock, log });
   lifecycle.onClose("records of calls", () => records.stop());
   return records;
 }
@@ -111,7 +117,8 @@ export function openRuns(settings: RunSettings, parts: Parts) {
     whyBrokenOff: (call) => parts.scheduler.brokeOff(call),
     isReclaimed: (replicaId) => parts.scheduler.isReclaimed(replicaId),
   });
-  const steps = () => runRetention({ db, clock, ...settings });
+  const { callDaysOf } = parts;
+  const steps = () => runRetention({ db, clock, callDaysOf, ...settings });
   startRetention({ name: "run retention", steps, clock, log, lifecycle });
   new Loop({
     ...{ name: "runs of builds", intervalMs: builtEveryMs, clock, log },

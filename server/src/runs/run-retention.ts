@@ -1,9 +1,12 @@
 // Deletes old data of runs: results and requests first, then the runs and calls themselves, and idempotency keys after a
 // day. No step touches a running run: age counts from the end of a run.
+import type { AppId } from "#lib/ids.ts";
 import type { Clock } from "#lib/clock.ts";
 import { daysAgo, type RemovalStep } from "#lib/retention.ts";
 import type { Db } from "#store/database.ts";
-import { olderRows } from "#store/older-rows.ts";
+import { sql } from "kysely";
+import { olderRows, rowsWhere } from "#store/older-rows.ts";
+import { stepsByApp, type DaysOfProjects } from "#store/steps-by-app.ts";
 import { deleteOldRequests } from "./dead-run-store.ts";
 
 /** Rows have bodies of megabytes: small batches. */
@@ -12,21 +15,22 @@ const bodiesMax = 200;
 const keyDays = 1;
 
 /** The steps of one turn, with the configured days. */
-export function runRetention(options: {
+export async function* runRetention(options: {
   readonly db: Db;
   readonly clock: Clock;
   readonly resultRetentionDays: number;
   readonly runRetentionDays: number;
   /** Of records of plain calls; by default as of runs. */
   readonly callRetentionDays?: number;
-}): RemovalStep[] {
+  /** The same by the plans of projects. */
+  readonly callDaysOf?: DaysOfProjects;
+}): AsyncGenerator<RemovalStep> {
   const { db, clock, resultRetentionDays, runRetentionDays, callRetentionDays = runRetentionDays } = options;
   // No later than their runs: runs are deleted in large batches, so they should have no bodies by then.
   const bodiesBefore = daysAgo(clock, Math.min(resultRetentionDays, runRetentionDays));
   const bodies = { before: bodiesBefore, batchMax: bodiesMax };
   const before = daysAgo(clock, runRetentionDays);
-  const callsBefore = daysAgo(clock, callRetentionDays);
-  return [
+  yield* [
     olderRows(db, { name: "results", table: "run_results", time: "created_at", ...bodies }),
     {
       name: "requests",
@@ -34,13 +38,6 @@ export function runRetention(options: {
       remove: (limit) => deleteOldRequests(db, { before: bodiesBefore, limit }),
     },
     olderRows(db, { name: "runs", table: "runs", time: "ended_at", before }),
-    olderRows(db, { name: "calls", table: "calls", time: "ended_at", before: callsBefore }),
-    olderRows(db, {
-      name: "numbers of calls that were not recorded",
-      table: "calls_left_out",
-      time: "at",
-      before: callsBefore,
-    }),
     olderRows(db, { name: "keys", table: "run_keys", time: "created_at", before: daysAgo(clock, keyDays) }),
     olderRows(db, {
       name: "keys of requests",
@@ -48,5 +45,31 @@ export function runRetention(options: {
       time: "created_at",
       before: daysAgo(clock, keyDays),
     }),
+  ];
+  yield* stepsByApp(db, {
+    days: callRetentionDays,
+    daysOf: options.callDaysOf,
+    stepsOf: (days, appId) => callSteps(db, daysAgo(clock, days), appId),
+  });
+}
+
+/** `appId` undefined: of all apps. */
+function callSteps(db: Db, before: Date, appId: AppId | undefined): RemovalStep[] {
+  const names = { calls: "calls", leftOut: "numbers of calls that were not recorded" };
+  if (appId === undefined) {
+    return [
+      olderRows(db, { name: names.calls, table: "calls", time: "ended_at", before }),
+      olderRows(db, { name: names.leftOut, table: "calls_left_out", time: "at", before }),
+    ];
+  }
+  // By their indexes of an app; a call ends within minutes after it is received.
+  const ofApp = sql`app_id = ${appId}`;
+  return [
+    rowsWhere(db, {
+      name: names.calls,
+      table: "calls",
+      which: sql`${ofApp} and received_at < ${before} and ended_at < ${before}`,
+    }),
+    rowsWhere(db, { name: names.leftOut, table: "calls_left_out", which: sql`${ofApp} and at < ${before}` }),
   ];
 }

@@ -14,6 +14,8 @@ replicas = 5
 gpus = 0
 audit_retention_days = 7
 log_retention_days = 1
+call_retention_days = 3
+call_records_per_minute = 0
 monthly_credit_cents = 3_000
 coupons = "named"
 
@@ -29,6 +31,8 @@ test("a plan says what it limits, and limits nothing that it does not say; self-
     gpusMax: 0,
     auditRetentionDays: 7,
     logRetentionDays: 1,
+    callRetentionDays: 3,
+    callRecordsPerMinute: 0,
     monthlyCreditCents: 3_000,
     coupons: "named",
   });

@@ -17,6 +17,8 @@ const numbers = {
   gpus: { of: "gpusMax", min: 0, max: 1_000_000 },
   audit_retention_days: { of: "auditRetentionDays", min: 1, max: 3650 },
   log_retention_days: { of: "logRetentionDays", min: 1, max: 3650 },
+  call_retention_days: { of: "callRetentionDays", min: 1, max: 3650 },
+  call_records_per_minute: { of: "callRecordsPerMinute", min: 0, max: 1_000_000 },
   monthly_credit_cents: { of: "monthlyCreditCents", min: 0, max: 100_000_000_000 },
 } as const satisfies Record<string, { of: keyof ProjectPlan; min: number; max: number }>;
 

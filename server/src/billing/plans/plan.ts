@@ -14,9 +14,21 @@ export type ProjectPlan = {
   readonly gpusMax: number | null;
   readonly auditRetentionDays: number | null;
   readonly logRetentionDays: number | null;
+  /** Of the records of plain calls. */
+  readonly callRetentionDays: number | null;
+  /** Successful plain calls of an app that are recorded per minute; null: as in the settings. */
+  readonly callRecordsPerMinute: number | null;
   /** A project's credit in each month with usage, in US cents; 0: none. */
   readonly monthlyCreditCents: number;
   readonly coupons: (typeof couponRules)[number];
+};
+
+/** What applies to projects whose plan does not say it. */
+export type PlanDefaults = {
+  readonly auditDays: number;
+  readonly logDays: number;
+  readonly callDays: number;
+  readonly callRecordsPerMinute: number;
 };
 
 /** All plans. `standard` applies to projects without an assigned one. */
@@ -30,6 +42,8 @@ export const selfHosted: ProjectPlan = {
   gpusMax: null,
   auditRetentionDays: null,
   logRetentionDays: null,
+  callRetentionDays: null,
+  callRecordsPerMinute: null,
   monthlyCreditCents: 0,
   coupons: "all",
 };
