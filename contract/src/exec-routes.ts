@@ -18,6 +18,8 @@ export const execQuery = {
     isSingleAllowed: true,
     isUnique: false,
     default: null,
+    // Refusals, which the audit log keeps, do not show them.
+    isSecret: true,
     about: "The program and its arguments, each as a parameter of its own: command=ls&command=-l. Required.",
   },
   stdin: flag("True: it reads what the client sends; otherwise its input is empty."),

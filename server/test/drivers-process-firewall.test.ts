@@ -63,6 +63,18 @@ print([kept, rules.includes("masquerade"), nft("list", "tables")]);`,
   assert.deepEqual(seen, [[true, false, true], true, ""]);
 });
 
+test("rules of a platform that had not closed builds are replaced before a build", { skip }, () => {
+  const seen = onNewMachine(
+    ":",
+    `const open = await m.detectNetwork(wish, () => Promise.resolve(null));
+const closed = { ...open, buildBridge: "docker0" };
+await f.applyFirewall(open);
+const kept = [await f.keepFirewall(closed), await f.keepFirewall(closed), await f.keepFirewall(open)];
+print([kept, nft("list", "map", "inet", "slipway_" + open.installation, "egress").includes("docker0")]);`,
+  );
+  assert.deepEqual(seen, [[false, true, true], true]);
+});
+
 test(
   "a program that is missing and a network that does not come about leave apps on the shared one, with the reason",
   { skip },

@@ -76,6 +76,7 @@ async function checkRefusals({ platform, appId, replicaId, refused }: Stage): Pr
     [{ protocols: ["v4.channel.k8s.io"] }, 400, /Sec-WebSocket-Protocol has no v5\.channel\.k8s\.io/],
     [{ command: [] }, 400, /^command is missing/],
     [{ command: [""] }, 400, /^command is missing/],
+    [{ command: ["echo", "hidden", "\0"] }, 400, /^command is not shown here/],
     [{ more: { tty: "perhaps" } }, 400, /^tty is "perhaps"/],
     [{ more: { columns: "0" } }, 400, /^columns is 0/],
     [{ more: { shell: "yes" } }, 400, /"shell" is not a parameter/],

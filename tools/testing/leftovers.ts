@@ -67,10 +67,16 @@ function networkTables(): string[] {
   return [...listed.matchAll(/^table inet (slipway_[0-9a-f]+)$/gm)].map(([, name = ""]) => name);
 }
 
-/** Keeps a table that replicas use, as processes or containers: it belongs to a platform that has started in the meantime. */
+/**
+ * Keeps a table that replicas use, as processes or containers, or builds on the bridge of an engine: it belongs to a platform, or
+ * to another run, that has started in the meantime.
+ */
 function removeTable(table: string): void {
   const links = ["slp", "slb"].map((prefix) => table.replace("slipway_", prefix));
-  const isUsed = readdirSync("/sys/class/net").some((name) => links.some((link) => name.startsWith(link)));
+  const limited = spawnSync("nft", ["list", "map", "inet", table, "egress"], { encoding: "utf8" }).stdout ?? "";
+  const isUsed = readdirSync("/sys/class/net").some(
+    (name) => links.some((link) => name.startsWith(link)) || limited.includes(`"${name}"`),
+  );
   if (!isUsed) spawnSync("nft", ["delete", "table", "inet", table]);
 }
 

@@ -31,7 +31,11 @@ export function takeExecSocket(api: FastifyInstance, upgrade: Upgrade): void {
   const response = new ServerResponse(request);
   response.shouldKeepAlive = false;
   response.assignSocket(socket as Socket);
-  response.once("finish", () => socket.end());
+  response.once("finish", () => {
+    // Nobody reads what the client still sends, so its end would not be seen.
+    socket.once("finish", () => socket.destroy());
+    socket.end();
+  });
   takeToken(request);
   upgrades.set(request, { ...upgrade, response });
   api.routing(request, response);

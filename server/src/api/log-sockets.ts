@@ -220,6 +220,8 @@ export class LogSockets {
     const own = { status: faultTable[fault.code].status, body: JSON.stringify({ message: fault.message }) };
     const { status, body } = error instanceof SocketRefused ? error : own;
     const head = `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`;
+    // Nobody reads what the client still sends, so its end would not be seen.
+    socket.once("finish", () => socket.destroy());
     socket.end(head + body);
   }
 }

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
 import type { Log } from "#lib/log.ts";
-import { firewallRules, firewallTableOf, limitRules, type Firewall } from "./app-firewall.ts";
+import { chainOf, firewallRules, firewallTableOf, limitRules, type Firewall } from "./app-firewall.ts";
 import { StartRefused } from "./driver.ts";
 import { commandFailure, toolsEnvironment } from "./short-command.ts";
 
@@ -42,7 +42,11 @@ function notSet(failure: string): StartRefused {
  * Rejects with `StartRefused` when they cannot be set.
  */
 export async function keepFirewall(firewall: Firewall): Promise<boolean> {
-  if ((await runMachineTool(["nft", "list", "table", "inet", firewallTableOf(firewall)])) === null) return true;
+  const table = firewallTableOf(firewall);
+  const { buildBridge } = firewall;
+  // A platform with other settings has left a table without the chain.
+  const rules = buildBridge === null ? ["table", "inet", table] : ["chain", "inet", table, chainOf(buildBridge)];
+  if ((await runMachineTool(["nft", "list", ...rules])) === null) return true;
   const failure = await applyFirewall(firewall);
   if (failure !== null) throw notSet(failure);
   return false;

@@ -131,12 +131,18 @@ export function limitRules(firewall: Firewall, link: string): string {
 /** For what comes from the interface. */
 function rulesOf(firewall: Firewall, link: string, rules: readonly string[]): string {
   const table = `inet ${firewallTableOf(firewall)}`;
+  const chain = chainOf(link);
   return `${[
-    `add chain ${table} out_${link}`,
-    `flush chain ${table} out_${link}`,
-    ...rules.map((rule) => `add rule ${table} out_${link} ${rule}`),
-    `add element ${table} egress { "${link}" : jump out_${link} }`,
+    `add chain ${table} ${chain}`,
+    `flush chain ${table} ${chain}`,
+    ...rules.map((rule) => `add rule ${table} ${chain} ${rule}`),
+    `add element ${table} egress { "${link}" : jump ${chain} }`,
   ].join("\n")}\n`;
+}
+
+/** The chain with the rules of one interface. */
+export function chainOf(link: string): string {
+  return `out_${link}`;
 }
 
 /** Rules that drop what leaves these ranges: of what is sent to others than the platform. */

@@ -19,7 +19,7 @@ const dropped =
 /** Appends to the file. */
 export function keepingSink(file: string): ReplicaSink {
   const isFull = new Set<ReplicaId>();
-  const keep = (told: Told): void => appendFileSync(file, `${JSON.stringify(told)}\n`, { mode: 0o600 });
+  const keep = (told: Told): void => appendFileSync(file, `${onOneLine(told)}\n`, { mode: 0o600 });
   return {
     event: (event) => event.kind === "exited" && keep({ event }),
     lines(lines) {
@@ -52,10 +52,17 @@ export async function tellKept(file: string, sink: ReplicaSink, { clock }: { rea
 
 const never = new AbortController().signal;
 
-/** Null: it was not written to its end. */
+/** Readers of lines take two more characters for the end of one, and apps print what they like. */
+function onOneLine(told: Told): string {
+  return JSON.stringify(told).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+}
+
+/** Null: it was not written to its end, or in one piece. */
 function parse(text: string): Told | null {
   try {
-    return JSON.parse(text) as Told;
+    const told = JSON.parse(text) as Partial<Record<"event" | "lines", object>> | null;
+    const isWhole = Array.isArray(told?.lines) || typeof told?.event === "object";
+    return isWhole ? (told as Told) : null;
   } catch {
     return null;
   }

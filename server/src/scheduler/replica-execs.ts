@@ -1,6 +1,6 @@
 // Commands that people run in replicas: how many may be open at once, and how long. They keep no replica alive.
 import type { Driver } from "#drivers/driver.ts";
-import { ExecRefused, type ExecCommand, type RunningExec } from "#drivers/exec.ts";
+import { ExecRefused, type ExecCommand, type RunningExec, type TerminalSize } from "#drivers/exec.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId, ReplicaId } from "#lib/ids.ts";
@@ -13,6 +13,8 @@ const callerMax = 10;
 /** Without a byte in either direction; ten times what common proxies allow. */
 const idleMs = 30 * 60_000;
 const totalMs = 4 * 3_600_000;
+/** Each new size takes a process of the machine. */
+const resizeEveryMs = 250;
 
 export type ExecWish = ExecCommand & {
   readonly replicaId: ReplicaId;
@@ -48,7 +50,7 @@ export class ReplicaExecs {
         stdout: exec.stdout,
         stderr: exec.stderr,
         ended: exec.ended,
-        resize: (size) => exec.resize(size),
+        resize: this.#resizing(exec),
         end: (reason) => exec.end(reason),
         noteUse,
       };
@@ -77,6 +79,24 @@ export class ReplicaExecs {
         if (count > 0) this.#open.set(key, count);
         else this.#open.delete(key);
       }
+    };
+  }
+
+  /** Passes on the last size, at once or when the one before is old enough. */
+  #resizing(exec: RunningExec): (size: TerminalSize) => void {
+    const { clock } = this.#parts;
+    let next: TerminalSize | null = null;
+    let isWaiting = false;
+    const turn = (): void => {
+      isWaiting = next !== null;
+      if (next === null) return;
+      exec.resize(next);
+      next = null;
+      clock.after(resizeEveryMs, turn);
+    };
+    return (size) => {
+      next = size;
+      if (!isWaiting) turn();
     };
   }
 

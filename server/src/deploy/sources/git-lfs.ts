@@ -200,7 +200,7 @@ function readBatch(answer: unknown): Map<string, Action | string> {
     if (!isTable(object) || typeof object["oid"] !== "string") continue;
     const { oid, error, actions } = object;
     const download = isTable(actions) ? actions["download"] : undefined;
-    if (isTable(error)) found.set(oid as string, `it has no such file (${String(error["code"]).slice(0, 20)})`);
+    if (isTable(error)) found.set(oid as string, `it has no such file (${Number(error["code"])})`);
     else if (isTable(download) && typeof download["href"] === "string")
       found.set(oid as string, { href: download["href"], headers: readHeaders(download["header"]) });
   }

@@ -9,6 +9,7 @@ import { ExecRefused, execVariable, replicaNotRunning } from "#drivers/exec.ts";
 import type { ExecCommand, ExecEnd, RunningExec, TerminalSize } from "#drivers/exec.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { withDeadline } from "#lib/with-deadline.ts";
 import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
 import { runInside } from "./run-inside.ts";
 
@@ -20,6 +21,8 @@ export type ContainerExecScope = {
 };
 
 const goneStatuses = [404, 409];
+/** The shell that kills what a command has left is a stranger's, and may do nothing at all. */
+const killWaitMs = 10_000;
 /** The engine keeps a connection open for what a command leaves in the background, and tells its end only when asked. */
 const lookEveryMs = 500;
 /** The first size takes effect once the process runs, which the engine does not tell. */
@@ -197,9 +200,12 @@ class Frames extends Writable {
   }
 }
 
-/** Kills all processes whose variable begins so. An image without a shell keeps what it has. */
-async function endMarked({ engine, containerId }: ContainerExecScope, marker: string): Promise<void> {
-  await runInside(engine, containerId, ["sh", "-c", script, "sh", `${execVariable}=${marker}`]).catch(() => undefined);
+/** Kills all processes whose variable begins so. An image without a shell, or with one that does not do it, keeps what it has. */
+async function endMarked({ engine, containerId, clock }: ContainerExecScope, marker: string): Promise<void> {
+  const late = new AbortController();
+  const command = ["sh", "-c", script, "sh", `${execVariable}=${marker}`];
+  const run = runInside(engine, containerId, command, late.signal);
+  await withDeadline(clock, killWaitMs, run).catch(() => late.abort());
 }
 
 /** Twice nothing: a process shows no variables during exec. What forks faster than it dies ends with the replica. */

@@ -130,7 +130,8 @@ export class Container {
     const { engine, clock } = this.#options;
     const { replicaId } = this.record;
     const execs = info.ExecIDs ?? [];
-    if (execs.length > 0) await endExecsLeftIn({ engine, clock, containerId: this.containerId, replicaId });
+    // The start of the platform does not wait for programs of an image.
+    if (execs.length > 0) void endExecsLeftIn({ engine, clock, containerId: this.containerId, replicaId });
   }
 
   /** From now on its unfinished lines are seen: all, when it has not started. An engine that fails fails what follows as well. */

@@ -23,6 +23,8 @@ const streams: readonly Stream[] = ["stdout", "stderr"];
 const newline = 0x0a;
 /** How soon after output the unfinished lines are looked at. */
 const lookAfterMs = 50;
+/** More is not read until then, some 10 MB/s: an app that floods waits for the platform, and not the platform for it. */
+const readBytesMax = 500_000;
 /** The engine attaches at once, unless it hangs. */
 const attachWaitMs = 10_000;
 /** So much is collected before it is joined: an app may print byte by byte. */
@@ -37,6 +39,8 @@ export class UnfinishedOutput {
   #attaching: Promise<void> | null = null;
   #cancelLook: (() => void) | undefined;
   #isDetached = false;
+  /** Since the last look. */
+  #readBytes = 0;
 
   constructor(options: UnfinishedOutputOptions) {
     this.#options = options;
@@ -95,7 +99,7 @@ export class UnfinishedOutput {
       .finally(cancel)) as unknown as Readable;
     const frames = new LogFrames({ hasTimes: false });
     for (const tail of Object.values(this.#tails)) tail.clear();
-    // Read at once, always: the engine would have the app wait.
+    // Read at once: the engine has the app wait otherwise.
     attached.on("data", (chunk: Buffer) => this.#take(frames, chunk));
     // The log is read on, and then this is attached again.
     attached.on("error", () => undefined).once("close", () => (this.#attached = null));
@@ -105,8 +109,12 @@ export class UnfinishedOutput {
 
   #take(frames: LogFrames, chunk: Buffer): void {
     for (const { stream, bytes } of frames.take(chunk)) this.#tails[stream].add(bytes);
+    this.#readBytes += chunk.length;
+    if (this.#readBytes > readBytesMax) this.#attached?.pause();
     this.#cancelLook ??= this.#options.clock.after(lookAfterMs, () => {
       this.#cancelLook = undefined;
+      this.#readBytes = 0;
+      this.#attached?.resume();
       this.look();
     });
   }

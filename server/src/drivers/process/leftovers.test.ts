@@ -46,6 +46,20 @@ test("what carries the marker is killed until it is not there any more, and noth
   assert.deepEqual(killed, [[20], [20], []]);
 });
 
+test("several markers are looked for in one scan", () => {
+  const isMarker = (variable: string): boolean => variable.startsWith(`${marker}.`);
+  const one = { ...plain, environment: ["A=1", `${marker}.1`, `${marker}.2`] };
+  const other = { ...plain, environment: [marker, `X=${marker}.1`] };
+  const { results, killed } = sweeps([{ 20: one, 21: other, 22: one }, { 21: other }], { marker: isMarker });
+  assert.deepEqual(
+    [results, killed],
+    [
+      ["again", "gone"],
+      [[20, 22], []],
+    ],
+  );
+});
+
 test("a process between two programs, which shows no environment, is looked at again and killed when it shows one", () => {
   const { results, killed } = sweeps([{ 20: changing }, { 20: marked }, {}]);
   assert.deepEqual(results, ["again", "again", "gone"]);

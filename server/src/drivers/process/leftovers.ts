@@ -5,8 +5,8 @@ import type { Clock } from "#lib/clock.ts";
 import { listProcesses, readProcess, signal, type ProcessFacts } from "./process-table.ts";
 
 export type LeftoversOptions = {
-  /** `NAME=value` in the environment of all processes that belong together. */
-  readonly marker: string;
+  /** `NAME=value` in the environment of all processes that belong together, or which of them is one of several. */
+  readonly marker: string | ((variable: string) => boolean);
   /** The process group of the first process; null when another group may have that number by now. */
   readonly group: number | null;
   /** Start time of its first process: older processes do not belong to it. Null when unknown. */
@@ -35,6 +35,8 @@ const changingMsMax = 2000;
 const endedMsMax = 300;
 /** Between two scans; exec takes far less time. */
 const againMs = 5;
+/** Scans take this part of the time at most, of a thread that serves calls: a stranger can have many processes. */
+const scanShare = 0.2;
 
 const thisMachine: ProcessTable = {
   list: listProcesses,
@@ -43,13 +45,30 @@ const thisMachine: ProcessTable = {
   ask: (pid) => void signal(pid, "SIGTERM"),
 };
 
-/** Kills all processes with the marker. Resolves with true when they are gone, or with false after the timeout. */
-export async function endMarked(marker: string, clock: Clock): Promise<boolean> {
-  const leftovers = new Leftovers({ marker, group: null, sinceTicks: null });
-  for (;;) {
-    const result = leftovers.sweep(clock.monotonicMs());
-    if (result !== "again") return result === "gone";
-    await clock.sleep(againMs);
+/** How many of `endMarked` are at work. */
+let endings = 0;
+
+/**
+ * Kills all processes with the marker, of those that `list` lists. Resolves with true when they are gone, or with false after the
+ * timeout.
+ */
+export async function endMarked(
+  marker: LeftoversOptions["marker"],
+  clock: Clock,
+  list: ProcessTable["list"] = listProcesses,
+): Promise<boolean> {
+  const leftovers = new Leftovers({ marker, group: null, sinceTicks: null }, { ...thisMachine, list });
+  endings++;
+  try {
+    for (;;) {
+      const beganMs = clock.monotonicMs();
+      const result = leftovers.sweep(beganMs);
+      if (result !== "again") return result === "gone";
+      const tookMs = clock.monotonicMs() - beganMs;
+      await clock.sleep(Math.max(againMs, (endings * tookMs) / scanShare));
+    }
+  } finally {
+    endings--;
   }
 }
 
@@ -138,7 +157,9 @@ function ownerOfLiving(facts: ProcessFacts, given: Given): Owner {
   if (environment === "unknown") return "changing";
   // Belongs to another user, so it could not be killed either.
   if (environment === "refused") return "other";
-  return environment.includes(given.marker) ? "ours" : "other";
+  const { marker } = given;
+  const isOurs = typeof marker === "string" ? environment.includes(marker) : environment.some(marker);
+  return isOurs ? "ours" : "other";
 }
 
 function isOlder(facts: ProcessFacts, { sinceTicks }: Given): boolean {

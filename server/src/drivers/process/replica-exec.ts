@@ -10,9 +10,9 @@ import type { ExecCommand, ExecEnd, RunningExec, TerminalSize } from "#drivers/e
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
-import { entering, type Cgroup } from "./cgroup.ts";
+import { entering, processesIn, type Cgroup } from "./cgroup.ts";
 import { endMarked } from "./leftovers.ts";
-import { listProcesses, readProcess, signal } from "./process-table.ts";
+import { signal } from "./process-table.ts";
 import { enteringSandbox, hasEntry, type Sandbox, type SandboxedCommand } from "./sandbox.ts";
 
 export type ExecScope = {
@@ -59,12 +59,10 @@ export function execInSandbox(scope: ExecScope, given: ExecCommand): RunningExec
 /** Kills what commands of an earlier process of the platform have left in these replicas. */
 export async function endLeftExecs(isOurs: (replicaId: ReplicaId) => boolean, clock: Clock): Promise<void> {
   const prefix = `${execVariable}=`;
-  const markers = listProcesses().flatMap((pid) => {
-    const environment = readProcess(pid)?.environment ?? "unknown";
-    return typeof environment === "string" ? [] : environment.filter((one) => one.startsWith(prefix));
-  });
-  const left = [...new Set(markers)].filter((one) => isOurs(one.slice(prefix.length).split(".", 1)[0] as ReplicaId));
-  await Promise.all(left.map((marker) => endMarked(marker, clock)));
+  const isMarker = (one: string): boolean =>
+    one.startsWith(prefix) && isOurs(one.slice(prefix.length).split(".", 1)[0] as ReplicaId);
+  // All at once: apps can give themselves any number of markers.
+  await endMarked(isMarker, clock);
 }
 
 type Started = ExecScope & {
@@ -143,7 +141,8 @@ class SandboxExec implements RunningExec {
     const closed = once(child, "close").catch(() => undefined);
     const [code, name] = (await once(child, "exit").catch(() => [null, null])) as ExitedWith;
     // It holds the outputs open, and the terminal.
-    await endMarked(`${execVariable}=${this.#scope.marker}`, this.#scope.clock);
+    const { marker, cgroup, clock } = this.#scope;
+    await endMarked(`${execVariable}=${marker}`, clock, () => processesIn(cgroup));
     this.#isSwept = true;
     if (this.#reason !== null) this.#dropOutputs();
     await closed;
