@@ -77,6 +77,16 @@ test("every script that a document tells to run is there", () => {
   for (const { path, name = "" } of named) assert.ok(Object.hasOwn(scripts, name), `${path} names npm run ${name}`);
 });
 
+test("every file of the project that a document names is there", () => {
+  const form =
+    /(?<![\w/.-])(?:cli|client|contract|dashboard|docs|examples|packaging|runtimes|server|tools)\/[\w./-]+\.(?:json|md|mjs|py|sh|sql|toml|tsx?)\b/g;
+  const named = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
+    Array.from(text.matchAll(form), ([file]) => ({ path, file })),
+  );
+  assert.ok(named.length > 50);
+  for (const { path, file } of named) assert.ok(existsSync(join(projectDir, file)), `${path} names ${file}`);
+});
+
 test("the guides start the platform in one way", () => {
   const others = Object.entries(readTree("docs/guides/*.md")).flatMap(([path, text]) =>
     Array.from(text.matchAll(/^```sh\n[^]*?^```|^```bash\n[^]*?^```/gm), ([block]) => block)
