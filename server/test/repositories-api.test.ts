@@ -244,7 +244,10 @@ test("a settings file is read as a build does: no link, no folder that is not th
   for (const gitBranch of ["v1", head, head.slice(0, 9)])
     assert.equal((await ask("/settings", { gitRepo: "acme/app", gitBranch })).body.file.name, "slipway.toml");
   const unknown = await ask("/settings", { gitRepo: "acme/app", gitBranch: "0123456789" });
-  assert.match(unknown.body.message, /^gitRepo cannot be read: No commit .* begins with 0123456789\. Is it pushed\?/);
+  assert.match(
+    unknown.body.message,
+    /^gitRepo cannot be read: No commit .* begins with 0123456789\. Has it been pushed\?/,
+  );
   assert.equal((await ask("/settings", { gitRepo: "acme/app", gitBranch: "--all" })).status, 400);
   assert.equal((await ask("/settings", { gitRepo: "acme/app", gitPath: "../x" })).status, 400);
 });

@@ -54,7 +54,7 @@ async function addTwins(server: GitServer): Promise<string> {
   }
 }
 
-test("a tag is deployed, light or annotated, and the branch of the same name comes first", async (t) => {
+test("a tag is deployed, lightweight or annotated, and the branch of the same name comes first", async (t) => {
   const { main, server, first, last, lines } = await tagged(t);
   for (const name of ["light", "v1", "refs/tags/v1"]) {
     const { text, commit, branch, defaultBranch } = await main({ gitBranch: name });
@@ -95,7 +95,7 @@ test("a name that means nothing, or several commits, is refused with what to wri
   for (const given of [{ gitBranch: unknown }, { commit: unknown }])
     assert.equal(
       await refusal(fetch(given)),
-      `No commit of the branches and tags of acme/app begins with ${unknown}. Is it pushed?`,
+      `No commit of the branches and tags of acme/app begins with ${unknown}. Has it been pushed?`,
     );
   assert.match(await refusal(fetch({ gitBranch: "v9" })), /^The branch "v9" does not exist.*Name one of them, a tag,/);
   assert.match(await refusal(fetch({ gitBranch: first.slice(0, 6) })), /a commit by 7 of its digits or more/);

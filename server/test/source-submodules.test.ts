@@ -117,6 +117,10 @@ test("submodules share the limits of their repository, and one that is missing i
   await pushWith(server, "missing", { "main.py": "" }, { libs: { url: "../large", commit: gone } });
   const missing = await refusal(fetch({ gitRepo: "acme/missing", gitSubmodules: true }));
   assert.match(missing, /^The submodule libs cannot be fetched: .*commit is not in acme\/large/);
+  assert.match(missing, /Push it there, or set the submodule to another commit\.$/);
+  await pushWith(server, "lost", { "main.py": "" }, { libs: { url: "../nowhere", commit: gone } });
+  const lost = await refusal(fetch({ gitRepo: "acme/lost", gitSubmodules: true }));
+  assert.match(lost, /acme\/nowhere .* Correct its address in \.gitmodules, or add a credential/);
   const head = await server.createRepo("acme", "loop", { "main.py": "" });
   const loops = Object.fromEntries(Array.from({ length: 51 }, (_, at) => [`m${at}`, { url: "../loop", commit: head }]));
   await pushWith(server, "many", { "main.py": "" }, loops);

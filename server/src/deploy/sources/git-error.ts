@@ -8,6 +8,8 @@ export type GitFailure = {
   readonly repository: string;
   readonly host: string;
   readonly hasCredential: boolean;
+  /** Its address and its commit are named by another repository. */
+  readonly isSubmodule?: boolean;
   /** All of git's standard error, with credentials removed. */
   readonly output: string;
 };
@@ -42,8 +44,8 @@ const rules: readonly Rule[] = [
   },
   {
     form: /redirect|returned error: 30\d/i,
-    sentence: ({ host, repository }) =>
-      `${host} redirects ${repository} to another address, and redirects are not followed. Has the repository been renamed or moved? Set gitRepo to its current name (${changeAndBuild}).`,
+    sentence: (failure) =>
+      `${failure.host} redirects ${failure.repository} to another address, and redirects are not followed. Has the repository been renamed or moved? ${correctAddress(failure)}.`,
   },
   {
     form: /Host key verification failed/i,
@@ -69,8 +71,8 @@ const rules: readonly Rule[] = [
   },
   {
     form: /not our ref|unadvertised object|couldn't find remote ref/i,
-    sentence: ({ repository }) =>
-      `The commit is not in ${repository}, or no longer (was the branch force-pushed?). Build the branch instead (POST …/apps/{app}/builds without a commit).`,
+    sentence: ({ repository, isSubmodule = false }) =>
+      `The commit is not in ${repository}, or no longer (was the branch force-pushed?). ${isSubmodule ? "Push it there, or set the submodule to another commit" : "Build the branch instead (POST …/apps/{app}/builds without a commit)"}.`,
   },
   {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,
@@ -118,9 +120,15 @@ export function explainMissingBranch(given: {
   return `The branch "${branch}" does not exist in ${repository}; it has: ${named}${more}. ${how}`;
 }
 
-function refused({ repository, host, hasCredential }: GitFailure): string {
+function refused(failure: GitFailure): string {
+  const { repository, host, hasCredential } = failure;
   const where = host === "" ? "" : ` on ${host}`;
+  const correct = correctAddress(failure);
   return hasCredential
-    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. Correct gitRepo (${changeAndBuild}), or the credential (PUT …/git-credentials/{host}) and ${buildAgain}.`
-    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. Correct gitRepo (${changeAndBuild}), or add a credential (PUT …/git-credentials/{host}) and ${buildAgain}.`;
+    ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. ${correct}, or the credential (PUT …/git-credentials/{host}) and ${buildAgain}.`
+    : `${repository}${where} does not exist, or it is private: this project has no git credential for ${host === "" ? "it" : host}. ${correct}, or add a credential (PUT …/git-credentials/{host}) and ${buildAgain}.`;
+}
+
+function correctAddress({ isSubmodule = false }: GitFailure): string {
+  return isSubmodule ? "Correct its address in .gitmodules" : `Correct gitRepo (${changeAndBuild})`;
 }

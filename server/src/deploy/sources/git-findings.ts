@@ -47,7 +47,7 @@ export async function reportFindings(
     left += 1;
     if (left > linksShownMax) continue;
     warn(
-      `the link ${link} points outside the app's folder (to ${target}), to nothing that the repository has for it, and was left out.`,
+      `the link ${link} points outside the app's folder (to ${target}), to nothing in the repository, and was left out.`,
     );
   }
   if (left > linksShownMax)

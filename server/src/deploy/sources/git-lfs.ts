@@ -135,13 +135,13 @@ class LfsDownload {
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof BuildFailed) throw error;
-      throw failed(error instanceof SyntaxError ? "its answer is no JSON" : reasonOf(error));
+      throw failed(error instanceof SyntaxError ? "its answer is not JSON" : reasonOf(error));
     }
   }
 
   async #download(pointer: Pointer, actions: ReadonlyMap<string, Action | string>): Promise<void> {
     const { signal, from } = this.#given;
-    const action = actions.get(pointer.oid) ?? "it says nothing of it";
+    const action = actions.get(pointer.oid) ?? "its answer does not mention the file";
     const failed = (why: string): BuildFailed =>
       new BuildFailed(`${pointer.path} cannot be fetched from the Git LFS of ${from.repository}: ${why}.`);
     if (typeof action === "string") throw failed(action);
@@ -181,7 +181,7 @@ class LfsDownload {
       }
       return await store(answer, { pointer, path: join(appDir, pointer.path) });
     }
-    throw new OutwardRefused("it is redirected again and again");
+    throw new OutwardRefused(`there are more than ${redirectsMax} redirects`);
   }
 
   #agentOf(url: URL): Agent {

@@ -50,7 +50,7 @@ export async function findCommit(
   const found = await listCommits(run, digits);
   const [first, ...others] = found;
   if (first === undefined) {
-    const reason = `No commit of the branches and tags of ${repository} begins with ${digits}. Is it pushed?`;
+    const reason = `No commit of the branches and tags of ${repository} begins with ${digits}. Has it been pushed?`;
     return { ok: false, reason };
   }
   if (others.length === 0) return { ok: true, value: first };

@@ -82,8 +82,9 @@ export class GitRuns {
       return this.run(fetch, args, { isRemote, signal });
     });
     if (!measured.isTooLarge) return measured.result;
+    const whole = fetch.limits.bytesMax < bytesMax ? `With ${fetch.repository} the app` : fetch.repository;
     throw new BuildFailed(
-      `${fetch.repository} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
+      `${whole} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
     );
   }
 
@@ -141,8 +142,8 @@ export class GitRuns {
   }
 
   /** The sentence for a failed fetch. */
-  explain(fetch: Fetch, { errorOutput }: GitResult): string {
-    return explainGitFailure({ ...namesOf(fetch), output: errorOutput });
+  explain(fetch: Fetch, { errorOutput }: GitResult, { isSubmodule = false } = {}): string {
+    return explainGitFailure({ ...namesOf(fetch), isSubmodule, output: errorOutput });
   }
 
   /** For our own work between runs of git. Throws after the deadline. */
@@ -167,7 +168,7 @@ export class GitRuns {
   }
 
   async #explainFolder(fetch: Fetch, commit: string, isThere: boolean): Promise<string> {
-    const { folder, repository, branch } = fetch;
+    const { folder, repository } = fetch;
     if (isThere) return `gitPath is "${folder}", but that is not a folder in ${repository} (it is a file or a link).`;
     const top = await this.run(fetch, ["ls-tree", "-d", "--name-only", "-z", commit]);
     const folders = top.output
@@ -175,7 +176,7 @@ export class GitRuns {
       .map((name) => name.trim())
       .filter((name) => name !== "");
     const there = folders.length === 0 ? "it has no folders" : `it has: ${folders.slice(0, 20).join(", ")}`;
-    return `The folder "${folder}" does not exist in ${repository} on branch ${branch}; ${there}. Set gitPath to the app's folder (${changeAndBuild}).`;
+    return `The folder "${folder}" does not exist in ${repository} at commit ${commit.slice(0, 7)}; ${there}. Set gitPath to the app's folder (${changeAndBuild}).`;
   }
 
   #tookTooLong({ repository }: Fetch): BuildFailed {

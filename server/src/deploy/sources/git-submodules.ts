@@ -43,7 +43,7 @@ export async function fetchSubmodules(
       const place = posix.join(outer.at, first.path);
       const count = repositories.length - 1 + submodules.length;
       if (count > submodulesMax) throw refused(place, `there are more than ${submodulesMax} submodules`);
-      if (outer.depth === depthMax) throw refused(place, `it is in ${depthMax} others, one in the other`);
+      if (outer.depth === depthMax) throw refused(place, `submodules are nested more than ${depthMax} deep`);
       const addresses = await readModules(runs, outer.fetch, outer.commit);
       for (const submodule of submodules) {
         const name = `module-${repositories.length}`;
@@ -128,7 +128,7 @@ async function fetchOne(
   root.request.log("source", "platform", `Fetching ${commit} of ${fetch.repository} for the submodule ${at} …`);
   await runs.run(fetch, ["init", "--quiet", "--template="]);
   const fetched = await runs.fetchRef(fetch, commit);
-  if (!fetched.isOk) throw refused(at, runs.explain(fetch, fetched).replace(/\.$/, ""));
+  if (!fetched.isOk) throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
   const listing = await runs.list(fetch, commit);
   await runs.checkOut(fetch, commit);
   return { at, fetch, commit, listing, depth: outer.depth + 1 };
