@@ -11,6 +11,7 @@ import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { withDeadline } from "#lib/with-deadline.ts";
 import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
+import { LogFrames } from "./log-frames.ts";
 import { runInside } from "./run-inside.ts";
 
 export type ContainerExecScope = {
@@ -96,7 +97,7 @@ class ContainerExec implements RunningExec {
       socket.pipe(stdout);
       this.#setSize(terminal, sizeTriesMax);
     } else {
-      socket.pipe(new Frames(stdout, this.stderr));
+      socket.pipe(new Outputs({ stdout, stderr: this.stderr }));
     }
     // Also when the connection breaks.
     socket.once("close", () => {
@@ -162,16 +163,13 @@ function textOf(chunk: Buffer): string {
 }
 
 /** Takes apart both outputs, which share a connection; what is not read holds the rest up. */
-class Frames extends Writable {
-  readonly #outputs: readonly [PassThrough, PassThrough];
-  #head = Buffer.alloc(0);
-  #output: PassThrough;
-  #leftBytes = 0;
+class Outputs extends Writable {
+  readonly #outputs: Readonly<Record<"stdout" | "stderr", PassThrough>>;
+  readonly #frames = new LogFrames({ hasTimes: false });
 
-  constructor(stdout: PassThrough, stderr: PassThrough) {
+  constructor(outputs: Readonly<Record<"stdout" | "stderr", PassThrough>>) {
     super();
-    this.#outputs = [stdout, stderr];
-    this.#output = stdout;
+    this.#outputs = outputs;
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
@@ -179,24 +177,22 @@ class Frames extends Writable {
   }
 
   async #take(chunk: Buffer): Promise<void> {
-    let bytes = chunk;
-    while (bytes.length > 0) {
-      if (this.#leftBytes === 0) {
-        const missing = headBytes - this.#head.length;
-        this.#head = Buffer.concat([this.#head, bytes.subarray(0, missing)]);
-        bytes = bytes.subarray(missing);
-        if (this.#head.length < headBytes) return;
-        this.#output = this.#outputs[this.#head[0] === 2 ? 1 : 0];
-        this.#leftBytes = this.#head.readUInt32BE(4);
-        this.#head = Buffer.alloc(0);
-        continue;
-      }
-      const part = bytes.subarray(0, this.#leftBytes);
-      bytes = bytes.subarray(part.length);
-      this.#leftBytes -= part.length;
-      if (this.#output.destroyed) continue;
-      if (!this.#output.write(part)) await Promise.race([once(this.#output, "drain"), once(this.#output, "close")]);
+    for (const { stream, bytes } of this.#frames.take(chunk)) {
+      const output = this.#outputs[stream];
+      if (!output.destroyed && !output.write(bytes)) await untilTaken(output);
     }
+  }
+}
+
+/** Resolves when the output takes more, or is dropped. */
+async function untilTaken(output: PassThrough): Promise<void> {
+  // Without it each wait would leave a listener on the event that did not come.
+  const over = new AbortController();
+  const { signal } = over;
+  try {
+    await Promise.race([once(output, "drain", { signal }), once(output, "close", { signal })]);
+  } finally {
+    over.abort();
   }
 }
 
