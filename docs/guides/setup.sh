@@ -5,8 +5,12 @@
 value() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" "$BOOTSTRAP"; }
 
 BOOTSTRAP=${SLIPWAY_DATA_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]:-$0}")/../.." && pwd)/.slipway}/bootstrap.json
-BASE=$(value baseUrl) PROJECT=$(value projectId) API=$BASE/v2/projects/$PROJECT
-KEY=$(value serviceAccountToken) CALL_KEY=$(value inferenceToken) OPERATOR=$(value operatorToken)
+if [ -r "$BOOTSTRAP" ]; then
+  BASE=$(value baseUrl) PROJECT=$(value projectId) API=$BASE/v2/projects/$PROJECT
+  KEY=$(value serviceAccountToken) CALL_KEY=$(value inferenceToken) OPERATOR=$(value operatorToken)
+else
+  echo "There is no $BOOTSTRAP that you can read. Start the platform first: slipway up" >&2
+fi
 
 # A request to the management API: api "$API/apps"
 api() { curl -sS -w '\n' -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
