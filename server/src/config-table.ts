@@ -92,7 +92,7 @@ export const settingTable = {
     "URL template that repositories are cloned from: http, https, ssh or file, with {owner} and {repo}.",
   ),
   SLIPWAY_GIT_HOSTS: list("").about(
-    "Further git hosts that apps may be deployed from, beside that of SLIPWAY_GIT_URL, separated by commas: names such as gitlab.com, which are reached over https, or URL templates.",
+    "Further git hosts that apps and their submodules may be fetched from, in addition to that of SLIPWAY_GIT_URL, separated by commas: names such as gitlab.com, which are reached over https, or URL templates.",
   ),
   SLIPWAY_GIT_TIMEOUT_SECONDS: integer("300", 1, 3600).about("Timeout for fetching a repository."),
   SLIPWAY_GIT_SIZE_MB: integer("2048", 1, 1_000_000).about("Maximum size of a fetched repository, in MB."),
@@ -192,7 +192,9 @@ export const settingTable = {
   SLIPWAY_SECRET_KEY: secret(null).about(
     "Key that encrypts secrets at rest: 64 hexadecimal digits. To rotate it, give several, separated by commas: the first encrypts, all decrypt. Default: generated once and kept in the data folder.",
   ),
-  SLIPWAY_WEBHOOK_ALLOW: list("").about("Private address ranges (CIDR, separated by commas) that webhooks may call."),
+  SLIPWAY_WEBHOOK_ALLOW: list("").about(
+    "Private address ranges (CIDR, separated by commas) that the platform may call for users: webhooks, receivers of audit logs, statuses of commits, downloads from Git LFS.",
+  ),
   SLIPWAY_SIGN_UP: choice("invited", ["invited", "open"]).about(
     "Who can create an account: only people who were invited to a project, or anyone who proves an email address.",
   ),
