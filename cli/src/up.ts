@@ -131,7 +131,7 @@ async function reachableUrl(bootstrap: Bootstrap, machine: Machine): Promise<str
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     machine.tell(`Not reached by its public URL yet: ${error.message}`);
-    machine.tell(`Commands on this machine use ${localUrl}. When that works, slipway up again changes it.`);
+    machine.tell(`Commands on this machine use ${localUrl}. When the public URL works, run slipway up again.`);
     return localUrl;
   }
 }

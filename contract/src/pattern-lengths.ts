@@ -11,14 +11,14 @@ const parser = new RegExpParser();
 /** `minLength` and `maxLength` of a JSON Schema, as far as a pattern from `^` to `$` bounds them. */
 export function patternLengths(pattern: string): { minLength?: number; maxLength?: number } {
   if (!pattern.startsWith("^") || !pattern.endsWith("$")) return {};
-  const { min, max } = longest(parser.parsePattern(pattern).alternatives);
+  const { min, max } = lengthsOfAny(parser.parsePattern(pattern).alternatives);
   return {
     ...(min === 0 ? {} : { minLength: min }),
     ...(max === Infinity ? {} : { maxLength: max }),
   };
 }
 
-function longest(alternatives: readonly AST.Alternative[]): Lengths {
+function lengthsOfAny(alternatives: readonly AST.Alternative[]): Lengths {
   const all = alternatives.map(({ elements }) => elements.map(lengthsOf).reduce(sum, nothing));
   return {
     min: Math.min(...all.map(({ min }) => min)),
@@ -36,7 +36,7 @@ function lengthsOf(element: AST.Element): Lengths {
       return nothing;
     case "Group":
     case "CapturingGroup":
-      return longest(element.alternatives);
+      return lengthsOfAny(element.alternatives);
     case "Quantifier": {
       const { min, max } = lengthsOf(element.element);
       return { min: min * element.min, max: max === 0 ? 0 : max * element.max };

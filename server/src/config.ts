@@ -163,7 +163,7 @@ export function dataPaths(dataDir: string) {
     /** Artifacts and caches of the process driver. */
     buildsDir: join(dataDir, "builds"),
     replicasDir: join(dataDir, "replicas"),
-    /** What replicas told that ended while no platform ran. */
+    /** The ends and the last lines of replicas that ended while no platform ran. */
     endsFile: join(dataDir, "ended-replicas"),
     /** What the Docker driver keeps beside the engine. */
     containersDir: join(dataDir, "containers"),

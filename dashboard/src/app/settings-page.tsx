@@ -103,17 +103,21 @@ export function SettingsPage(): ReactNode {
 
 /** What people change most, in this order. */
 const first = [
-  ...["compute", "cpu", "memory", "gpuCount", "minReplicaCount", "maxReplicaCount", "cooldownPeriodSeconds"],
-  ...[
-    "replicaConcurrency",
-    "responseGracePeriodSeconds",
-    "gitRepo",
-    "gitBranch",
-    "gitPath",
-    "gitAutoDeploy",
-    "gitSubmodules",
-    "gitLfs",
-  ],
+  "compute",
+  "cpu",
+  "memory",
+  "gpuCount",
+  "minReplicaCount",
+  "maxReplicaCount",
+  "cooldownPeriodSeconds",
+  "replicaConcurrency",
+  "responseGracePeriodSeconds",
+  "gitRepo",
+  "gitBranch",
+  "gitPath",
+  "gitAutoDeploy",
+  "gitSubmodules",
+  "gitLfs",
 ];
 /** What clients write, and what stays as it is. */
 const last = ["partialUpload", "cliVersion", "name"];

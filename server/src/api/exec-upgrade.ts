@@ -15,7 +15,10 @@ const path = /^\/+v2\/+projects\/+[^/]+\/+apps\/+[^/]+\/+containers\/+[^/]+\/+ex
 
 const upgrades = new WeakMap<IncomingMessage, Upgrade & { readonly response: ServerResponse }>();
 const server = new WebSocketServer({
-  ...{ noServer: true, maxPayload: messageBytesMax, perMessageDeflate: false, clientTracking: false },
+  noServer: true,
+  maxPayload: messageBytesMax,
+  perMessageDeflate: false,
+  clientTracking: false,
   handleProtocols: (offered) => (offered.has(execProtocol) ? execProtocol : false),
 });
 

@@ -9,7 +9,8 @@ import type { ReplicaId } from "#lib/ids.ts";
 import type { ReplicaEvent, ReplicaLine, ReplicaSink } from "./driver.ts";
 import { storeLines } from "./stored-lines.ts";
 
-type Told = { readonly event: ReplicaEvent } | { readonly lines: readonly ReplicaLine[] };
+/** A line of the file. */
+type Kept = { readonly event: ReplicaEvent } | { readonly lines: readonly ReplicaLine[] };
 
 /** Of all replicas; lines beyond it are dropped. */
 const bytesMax = 64_000_000;
@@ -19,7 +20,7 @@ const dropped =
 /** Appends to the file. */
 export function keepingSink(file: string): ReplicaSink {
   const isFull = new Set<ReplicaId>();
-  const keep = (told: Told): void => appendFileSync(file, `${onOneLine(told)}\n`, { mode: 0o600 });
+  const keep = (kept: Kept): void => appendFileSync(file, `${onOneLine(kept)}\n`, { mode: 0o600 });
   return {
     event: (event) => event.kind === "exited" && keep({ event }),
     lines(lines) {
@@ -35,15 +36,19 @@ export function keepingSink(file: string): ReplicaSink {
   };
 }
 
-/** Tells the sink what the file keeps, and removes it. */
-export async function tellKept(file: string, sink: ReplicaSink, { clock }: { readonly clock: Clock }): Promise<void> {
+/** Delivers what the file keeps to the sink, and removes the file. */
+export async function deliverKept(
+  file: string,
+  sink: ReplicaSink,
+  { clock }: { readonly clock: Clock },
+): Promise<void> {
   if (!existsSync(file)) return;
   const events: ReplicaEvent[] = [];
   const options = { clock, lines: (lines: readonly ReplicaLine[]) => sink.lines(lines), signal: never };
   for await (const text of createInterface({ input: createReadStream(file) })) {
-    const told = parse(text);
-    if (told !== null && "lines" in told) await storeLines(told.lines, options);
-    else if (told !== null) events.push(told.event);
+    const kept = parse(text);
+    if (kept !== null && "lines" in kept) await storeLines(kept.lines, options);
+    else if (kept !== null) events.push(kept.event);
   }
   // Only until then it is known whose the lines are.
   for (const event of events) sink.event(event);
@@ -53,16 +58,16 @@ export async function tellKept(file: string, sink: ReplicaSink, { clock }: { rea
 const never = new AbortController().signal;
 
 /** Readers of lines take two more characters for the end of one, and apps print what they like. */
-function onOneLine(told: Told): string {
-  return JSON.stringify(told).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
+function onOneLine(kept: Kept): string {
+  return JSON.stringify(kept).replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029");
 }
 
 /** Null: it was not written to its end, or in one piece. */
-function parse(text: string): Told | null {
+function parse(text: string): Kept | null {
   try {
-    const told = JSON.parse(text) as Partial<Record<"event" | "lines", object>> | null;
-    const isWhole = Array.isArray(told?.lines) || typeof told?.event === "object";
-    return isWhole ? (told as Told) : null;
+    const kept = JSON.parse(text) as Partial<Record<"event" | "lines", object>> | null;
+    const isWhole = Array.isArray(kept?.lines) || typeof kept?.event === "object";
+    return isWhole ? (kept as Kept) : null;
   } catch {
     return null;
   }

@@ -2,7 +2,7 @@
 // events. Adopts running replicas unchanged, records the end of exited ones, and stops unknown ones that carry the
 // label of this instance. Leaves rows and replicas of other instances alone.
 import type { Driver, OwnedReplica, ReplicaSink } from "#drivers/driver.ts";
-import { tellKept } from "#drivers/kept-ends.ts";
+import { deliverKept } from "#drivers/kept-ends.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Replica } from "./replica.ts";
 import type { ReplicaRunner, RunnerParts } from "./replica-runner.ts";
@@ -10,7 +10,7 @@ import type { AliveRow } from "./replica-rows.ts";
 
 export type AdoptParts = Pick<RunnerParts, "driver" | "rows" | "writer" | "fleet" | "clock" | "log"> & {
   readonly runner: ReplicaRunner;
-  /** What replicas told that ended while no platform ran; undefined: nobody keeps it. */
+  /** The ends and the last lines of replicas that ended while no platform ran; undefined: nobody keeps them. */
   readonly endsFile: string | undefined;
 };
 
@@ -31,7 +31,7 @@ export async function adoptReplicas(parts: AdoptParts, sink: ReplicaSink): Promi
     fleet.add(replicaOf(row, clock));
   }
   await driver.open(sink);
-  if (parts.endsFile !== undefined) await tellKept(parts.endsFile, sink, parts);
+  if (parts.endsFile !== undefined) await deliverKept(parts.endsFile, sink, parts);
   const owned = new Map((await listOwn(driver)).map((one) => [one.replicaId, one]));
   for (const row of rows) adoptOne(parts, row, owned.get(row.replicaId));
   const known = new Set(rows.map((row) => row.replicaId));
