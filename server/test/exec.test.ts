@@ -197,9 +197,9 @@ async function checkLeaving({ open }: Stage): Promise<void> {
 
 async function checkBounds({ open, refused }: Stage): Promise<void> {
   const all: OpenedExec[] = [];
-  for (let count = 0; count < 10; count++) all.push(await open(["sleep", "1000"]));
+  for (let count = 0; count < 20; count++) all.push(await open(["sleep", "1000"]));
   const [status, message] = await refused({});
-  assert.deepEqual([status, /at most 10 of one person or token/.test(message)], [429, true]);
+  assert.deepEqual([status, /^20 commands run in replicas of the project's owner/.test(message)], [429, true]);
   for (const { client } of all) client.terminate();
   await until("there is room again", async () => {
     const exec = await open(["true"]).catch(() => null);

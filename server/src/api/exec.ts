@@ -4,15 +4,19 @@ import type { Readable } from "node:stream";
 import type { WebSocket } from "ws";
 import { execProtocol, execQuery } from "@slipway/contract/exec-routes.ts";
 import { allowedText } from "@slipway/contract/field.ts";
-import { actorOf } from "#accounts/caller.ts";
 import { Fault } from "#lib/fault.ts";
+import { Gate } from "#lib/gate.ts";
 import { shownAppId, type ReplicaId } from "#lib/ids.ts";
-import type { ExecSession } from "#scheduler/replica-execs.ts";
-import { appOf, callerOf, partOf, projectOf, type ApiCall, type Handlers } from "./call.ts";
+import type { ExecSession, ExecWish } from "#scheduler/replica-execs.ts";
+import { appOf, partOf, projectOf, type ApiCall, type Handlers } from "./call.ts";
 import { frame, readFrame, execStatusOf } from "./exec-frames.ts";
 import { offeredProtocols, upgraded } from "./exec-upgrade.ts";
 import type { HandlerParts } from "./parts.ts";
 
+/** Each holds some processes and two sockets. */
+const openMax = 200;
+/** In the projects of one owner. */
+const ownerOpenMax = 20;
 /** How often it is asked whether the client is still there, and the caller still allowed. */
 const pingEveryMs = 30_000;
 /** In the middle of common terminals. */
@@ -21,23 +25,38 @@ const left = "The client has left.";
 
 /** The route handler; it takes over the connection. */
 export function execHandlers(parts: HandlerParts) {
-  return { execInContainer: (call) => execInContainer(call, parts) } satisfies Handlers;
+  const gate = new Gate({ max: openMax, keyMax: ownerOpenMax, waitingMax: 0, refusal: tooMany });
+  const execInContainer = async (call: ApiCall): Promise<undefined> => {
+    const wish = await wishOf(call, parts);
+    const key = await parts.ownerKeyOf(projectOf(call));
+    return await gate.run(() => runCommand(wish, { call, parts }), { key });
+  };
+  return { execInContainer } satisfies Handlers;
 }
 
-async function execInContainer(call: ApiCall, parts: HandlerParts): Promise<undefined> {
+function tooMany(): Fault {
+  const text = `${ownerOpenMax} commands run in replicas of the project's owner, or ${openMax} in those of all; end one.`;
+  return new Fault("rate_limited", text, { retryAfterSeconds: 10 });
+}
+
+/** Throws `Fault` for what cannot be run. */
+async function wishOf(call: ApiCall, parts: HandlerParts): Promise<ExecWish> {
   const command = commandOf(call);
   refuseOthers(call);
-  const [projectId, appId] = [projectOf(call), appOf(call)];
   const replicaId = partOf(call, "container_id") as ReplicaId;
-  const replicas = await parts.apps.replicas(projectId, appId);
+  const replicas = await parts.apps.replicas(projectOf(call), appOf(call));
   if (!replicas.some(({ id }) => id === replicaId)) throw notRunning();
-  const { kind } = callerOf(call);
-  const callerKey = `${kind} ${actorOf(callerOf(call)).id ?? ""}`;
-  const terminal = call.query["tty"] === true ? sizeOf(call) : null;
-  const session = await parts.execs.open({ replicaId, projectId, callerKey, command, terminal });
+  return { replicaId, command, terminal: call.query["tty"] === true ? sizeOf(call) : null };
+}
+
+async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<undefined> {
+  const { replicaId, command, terminal } = wish;
+  const projectId = projectOf(call);
+  const session = await parts.execs.open(wish);
   if (call.query["stdin"] !== true) session.stdin.end();
   const [program, ...words] = command;
-  const [began, app] = [parts.clock.monotonicMs(), shownAppId(appId)];
+  const began = parts.clock.monotonicMs();
+  const app = shownAppId(appOf(call));
   const about = { app: { new: app }, program: { new: program }, arguments: { new: words.length } };
   const entry = { projectId, replicaId, by: call.by } as const;
   try {

@@ -1,27 +1,18 @@
-// Commands that people run in replicas: how many may be open at once, and how long. They keep no replica alive.
+// Commands that people run in replicas, and how long they may be open. They keep no replica alive.
 import type { Driver } from "#drivers/driver.ts";
 import { ExecRefused, type ExecCommand, type RunningExec, type TerminalSize } from "#drivers/exec.ts";
 import type { Clock } from "#lib/clock.ts";
 import { Fault } from "#lib/fault.ts";
-import type { ProjectId, ReplicaId } from "#lib/ids.ts";
+import type { ReplicaId } from "#lib/ids.ts";
 
-/** Each holds some processes and two sockets. */
-const openMax = 200;
-const projectMax = 20;
-/** Of one person or token. */
-const callerMax = 10;
 /** Without a byte in either direction; ten times what common proxies allow. */
 const idleMs = 30 * 60_000;
 const totalMs = 4 * 3_600_000;
 /** Each new size takes a process of the machine. */
 const resizeEveryMs = 250;
 
-export type ExecWish = ExecCommand & {
-  readonly replicaId: ReplicaId;
-  readonly projectId: ProjectId;
-  /** Names who runs it, for the bound. */
-  readonly callerKey: string;
-};
+/** A command, and where to run it. */
+export type ExecWish = ExecCommand & { readonly replicaId: ReplicaId };
 
 /** A command that was started. */
 export type ExecSession = RunningExec & {
@@ -29,22 +20,19 @@ export type ExecSession = RunningExec & {
   noteUse(): void;
 };
 
-/** Opens commands, within bounds. */
+/** Opens commands. */
 export class ReplicaExecs {
   readonly #parts: { readonly driver: Pick<Driver, "exec">; readonly clock: Clock };
-  readonly #open = new Map<string, number>();
 
   constructor(parts: { readonly driver: Pick<Driver, "exec">; readonly clock: Clock }) {
     this.#parts = parts;
   }
 
-  /** Starts the command. Throws `Fault("rate_limited" | "conflict")`. */
-  async open({ replicaId, projectId, callerKey, command, terminal }: ExecWish): Promise<ExecSession> {
-    const leave = this.#enter(projectId, callerKey);
+  /** Starts the command. Throws `Fault("conflict")`. */
+  async open({ replicaId, command, terminal }: ExecWish): Promise<ExecSession> {
     try {
       const exec = await this.#parts.driver.exec(replicaId, { command, terminal });
       const noteUse = this.#limit(exec);
-      void exec.ended.then(leave);
       return {
         stdin: exec.stdin,
         stdout: exec.stdout,
@@ -55,31 +43,9 @@ export class ReplicaExecs {
         noteUse,
       };
     } catch (error) {
-      leave();
       if (error instanceof ExecRefused) throw new Fault("conflict", error.message, { cause: error });
       throw error;
     }
-  }
-
-  /** Takes a place, at once. Returns what frees it. */
-  #enter(projectId: ProjectId, callerKey: string): () => void {
-    const bounds = { all: openMax, [`project ${projectId}`]: projectMax, [`caller ${callerKey}`]: callerMax };
-    const full = Object.entries(bounds).some(([key, max]) => (this.#open.get(key) ?? 0) >= max);
-    if (full) {
-      const text = `Too many commands run in replicas: at most ${callerMax} of one person or token, ${projectMax} of a project and ${openMax} of all; end one.`;
-      throw new Fault("rate_limited", text, { retryAfterSeconds: 10 });
-    }
-    for (const key of Object.keys(bounds)) this.#open.set(key, (this.#open.get(key) ?? 0) + 1);
-    let isInside = true;
-    return () => {
-      if (!isInside) return;
-      isInside = false;
-      for (const key of Object.keys(bounds)) {
-        const count = (this.#open.get(key) ?? 0) - 1;
-        if (count > 0) this.#open.set(key, count);
-        else this.#open.delete(key);
-      }
-    };
   }
 
   /** Passes on the last size, at once or when the one before is old enough. */
