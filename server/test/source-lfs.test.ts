@@ -101,6 +101,19 @@ test("the credential of the git host goes to it alone, with nothing of another h
   assert.match(await refusal(none.fetch({ gitLfs: true })), /its address is not allowed/);
 });
 
+test("a server that sends no answer to read does not hold up the build", async (t) => {
+  const { lfs, server } = await openLfs(t);
+  await server.createRepo("acme", "app", { ".gitattributes": attributes, "a.bin": lfs.add(weights) });
+  const switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+  const store = createServer(({ socket }) => socket.write(switching)).listen(0, "127.0.0.1");
+  t.after(() => store.close());
+  await once(store, "listening");
+  const { port } = store.address() as AddressInfo;
+  lfs.placeOf = () => ({ href: `http://127.0.0.1:${port}/a` });
+  const { fetch } = openSource(t, { ...server, allow: ["127.0.0.0/8"] });
+  assert.match(await refusal(fetch({ gitLfs: true })), /^a\.bin cannot be fetched .*closed without an answer\.$/);
+});
+
 test("a file with other bytes than its pointer says, too many bytes, or none at all fails the build", async (t) => {
   const { lfs, server } = await openLfs(t);
   const cases: readonly [string, RegExp][] = [

@@ -23,6 +23,8 @@ export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promis
   request.setTimeout(silenceMs, () => request.destroy(new OutwardRefused(`nothing arrived for ${silenceMs / 1000} s`)));
   request.on("response", resolve);
   request.on("error", reject);
+  // Also after an answer that is none, such as a switch to another protocol.
+  request.on("close", () => reject(new OutwardRefused("the connection was closed without an answer")));
   request.end(body);
   return promise;
 }
