@@ -6,7 +6,7 @@ import { noEngine } from "#test/support/docker-engine.ts";
 import { startDockerPlatform } from "#test/support/docker-platform.ts";
 import { deploy } from "#test/support/examples.ts";
 import { startGitServer } from "#test/support/git-server.ts";
-import { freePorts } from "#test/support/guide.ts";
+import { freePorts } from "#test/support/free-ports.ts";
 import { startOwnEngine } from "#test/support/own-engine.ts";
 import { until } from "#test/support/until.ts";
 

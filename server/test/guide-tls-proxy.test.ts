@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { settingTable } from "#config-table.ts";
 import { temporaryFolder } from "./support/folder.ts";
-import { freePorts } from "./support/guide.ts";
+import { freePorts } from "./support/free-ports.ts";
 import { startPlatform } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 

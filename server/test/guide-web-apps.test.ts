@@ -13,7 +13,7 @@ import { resolveSettings } from "#apps/settings.ts";
 import { drawCases } from "./support/drawn-cases.ts";
 import { findBrowser, startBrowser, type Page } from "./support/browser.ts";
 import { temporaryFolder } from "./support/folder.ts";
-import { freePorts } from "./support/guide.ts";
+import { freePorts } from "./support/free-ports.ts";
 import { packageIndexAnswers } from "./support/package-index.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { helloPath, openProxyBed, projectId } from "./support/proxy-bed.ts";

@@ -8,7 +8,7 @@ import { test, type TestContext } from "node:test";
 import { emptyDatabase } from "./support/database.ts";
 import { openDatabaseGate } from "./support/database-gate.ts";
 import { deploy, serveExamples } from "./support/examples.ts";
-import { freePorts } from "./support/guide.ts";
+import { freePorts } from "./support/free-ports.ts";
 import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
 import { startPlatform } from "./support/platform-process.ts";
 import { templateName } from "./support/test-server.ts";

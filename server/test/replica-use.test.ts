@@ -10,7 +10,7 @@ import { startDockerPlatform } from "#test/support/docker-platform.ts";
 import { deploy, replicaCount } from "#test/support/examples.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { startGitServer } from "#test/support/git-server.ts";
-import { freePorts } from "#test/support/guide.ts";
+import { freePorts } from "#test/support/free-ports.ts";
 import { NvidiaSmi, testCard } from "#test/support/nvidia-smi.ts";
 import { openPages, withoutBrowser } from "#test/support/page-stage.ts";
 import { startPlatformOnTestServer } from "#test/support/platform-on-test-server.ts";

@@ -9,7 +9,7 @@ import { deploy } from "./support/examples.ts";
 import { temporaryFolder } from "./support/folder.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { PlatformProcess } from "./support/platform-process.ts";
-import { freePorts } from "./support/guide.ts";
+import { freePorts } from "./support/free-ports.ts";
 import { until } from "./support/until.ts";
 
 const pidApp = `import os

@@ -1,10 +1,10 @@
-// Ports for programs that guides start.
+// Ports for programs that tests start.
 import { randomInt } from "node:crypto";
 import { isFree } from "@slipway/cli/src/free-port.ts";
 
 /**
- * Unused ports for receivers of a guide, to replace the ports that the guide names. They are outside the range of ephemeral
- * ports and of replica ports; otherwise another test could take such a port before the guide uses it.
+ * Unused ports. They are outside the range of ephemeral ports and of replica ports; otherwise another
+ * test could take such a port before it is used.
  */
 export async function freePorts(count: number): Promise<string[]> {
   const ports = new Set<number>();

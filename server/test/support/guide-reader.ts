@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { freePorts } from "./guide.ts";
+import { freePorts } from "./free-ports.ts";
 import { until } from "./until.ts";
 
 const projectDir = join(import.meta.dirname, "../../..");
