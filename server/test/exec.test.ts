@@ -240,12 +240,21 @@ async function checkCommandLine({ t, platform, replicaId }: Stage): Promise<void
 
 async function checkEnds({ open, platform, appId, replicaId }: Stage): Promise<void> {
   const exec = await open(["sleep", "1000"]);
+  const flood = await open(["sh", "-c", "yes 31337.8", "of", "a", "client", "that", "reads", "nothing"]);
+  flood.client.pause();
+  await until("it runs", () => lives("31337.8"));
   assert.equal((await platform.api("POST", `${pathOf(platform)}/apps/${appId}/restart`)).status, 200);
   assert.match((await exec.status)?.message ?? "", /replica (was stopped|does not run any more)/);
   const next = await until("another one runs", async () => {
     const id = await replicaOf(platform, appId);
     return id === replicaId ? null : id;
   });
+  const isFloodRecorded = async (): Promise<boolean> => {
+    const { body } = await platform.api("GET", `${pathOf(platform)}/audit-log?limit=100`);
+    const { logs } = body as unknown as { logs: Entry[] };
+    return logs.some(({ action, changes }) => action === "replica.exec_end" && changes?.["arguments"]?.new === 8);
+  };
+  await until("its end is recorded, whatever its client does", isFloodRecorded, { deadlineMs: 60_000 });
   const left = await open(["sh", "-c", "trap '' HUP TERM; sleep 31337.7; sleep 31337.7"], { replicaId: next });
   await until("it runs", () => lives("31337.7"));
   await platform.end("SIGKILL");

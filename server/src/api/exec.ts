@@ -19,6 +19,8 @@ const openMax = 200;
 const ownerOpenMax = 20;
 /** How often it is asked whether the client is still there, and the caller still allowed. */
 const pingEveryMs = 30_000;
+/** How long a client has to take what is left once the command has ended: far less than a megabyte. */
+const takeWaitMs = 15_000;
 /** In the middle of common terminals. */
 const usualSize = { columns: 80, rows: 24 };
 const left = "The client has left.";
@@ -111,6 +113,10 @@ type Around = { readonly call: ApiCall; readonly parts: HandlerParts };
 /** Resolves when the client has been told of the end, or has left. */
 async function serve(client: WebSocket, session: ExecSession, { call, parts }: Around): Promise<void> {
   const watch = watchClient(client, session, { call, parts });
+  let cancelWait = (): void => undefined;
+  void session.ended.then(() => {
+    cancelWait = parts.clock.after(takeWaitMs, () => client.terminate());
+  });
   takeInput(client, session, call.query["stdin"] === true);
   const send = async (bytes: Buffer): Promise<void> => {
     watch.isSending++;
@@ -128,9 +134,11 @@ async function serve(client: WebSocket, session: ExecSession, { call, parts }: A
   await Promise.allSettled([pump("stdout", session.stdout), pump("stderr", session.stderr)]);
   const end = await session.ended;
   watch.stop();
-  if (client.readyState !== client.OPEN) return;
-  await send(frame("status", execStatusOf(end)));
-  client.close(parts.stopping.aborted ? 1001 : 1000);
+  if (client.readyState === client.OPEN) {
+    await send(frame("status", execStatusOf(end)));
+    client.close(parts.stopping.aborted ? 1001 : 1000);
+  }
+  cancelWait();
 }
 
 /** Ends the command when the client has left, the caller has lost the right, or the platform stops. */
