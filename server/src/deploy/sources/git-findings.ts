@@ -47,7 +47,7 @@ export async function reportFindings(
     left += 1;
     if (left > linksShownMax) continue;
     warn(
-      `the link ${link} points outside the app's folder (to ${target}), to nothing in the repository, and was left out.`,
+      `the link ${link} points outside the app's folder (to ${target}) and was left out: the repository has nothing there, too much, or too many such links.`,
     );
   }
   if (left > linksShownMax)

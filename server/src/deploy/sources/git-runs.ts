@@ -82,7 +82,7 @@ export class GitRuns {
       return this.run(fetch, args, { isRemote, signal });
     });
     if (!measured.isTooLarge) return measured.result;
-    const whole = fetch.limits.bytesMax < bytesMax ? `With ${fetch.repository} the app` : fetch.repository;
+    const whole = fetch.limits.isRest === true ? `With ${fetch.repository} the app` : fetch.repository;
     throw new BuildFailed(
       `${whole} is larger than ${Math.round(bytesMax / 1_000_000)} MB, the maximum that the operator allows (SLIPWAY_GIT_SIZE_MB). Keep large files such as model weights elsewhere.`,
     );

@@ -122,7 +122,7 @@ async function fetchOne(
   const there = await realpath(appDir).catch(() => null);
   if (there !== join(await realpath(root.appDir), at)) throw refused(at, "its folder is not one of the app");
   const { filesMax, bytesMax } = root.limits;
-  const limits = { filesMax: filesMax - soFar.files, bytesMax: bytesMax - soFar.bytes };
+  const limits = { filesMax: filesMax - soFar.files, bytesMax: bytesMax - soFar.bytes, isRest: true };
   const place = { name, url: address.url, repository: address.canonical, appDir, limits };
   const fetch = await runs.apart(outer.fetch, place);
   root.request.log("source", "platform", `Fetching ${commit} of ${fetch.repository} for the submodule ${at} …`);

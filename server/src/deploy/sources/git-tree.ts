@@ -19,7 +19,12 @@ export type TreeListing = {
 };
 
 /** `filesMax` applies to files and to folders, separately. */
-export type TreeLimits = { readonly filesMax: number; readonly bytesMax: number };
+export type TreeLimits = {
+  readonly filesMax: number;
+  readonly bytesMax: number;
+  /** They are what the other files of the app leave. */
+  readonly isRest?: boolean;
+};
 
 /** Half of the system's limit: the app's folder is below other folders. */
 const pathBytesMax = 2048;
@@ -114,12 +119,17 @@ export class TreeReader {
     if (path.length - path.lastIndexOf(47) - 1 > nameBytesMax) {
       return `it contains a file or folder whose name is longer than ${nameBytesMax} bytes`;
     }
-    if (this.#files > filesMax) return `it contains more than ${filesMax} files`;
-    if (this.#folders > filesMax) return `it contains more than ${filesMax} folders`;
+    if (this.#files > filesMax) return `it contains more than ${this.#bound(`${filesMax} files`)}`;
+    if (this.#folders > filesMax) return `it contains more than ${this.#bound(`${filesMax} folders`)}`;
     if (this.#links.length > linksMax) return `it contains more than ${linksMax} symbolic links`;
     if (this.#listingBytes > listingBytesMax) return "the paths of its files are too long in total";
-    const megabytes = Math.round(bytesMax / 1_000_000);
-    return this.#bytes > bytesMax ? `its files are larger than ${megabytes} MB in total (SLIPWAY_GIT_SIZE_MB)` : null;
+    if (this.#bytes <= bytesMax) return null;
+    const max = this.#bound(`${Math.round(bytesMax / 1_000_000)} MB`);
+    return `its files are larger than ${max} in total (SLIPWAY_GIT_SIZE_MB)`;
+  }
+
+  #bound(max: string): string {
+    return this.#limits.isRest === true ? `the ${max} that the rest of the app leaves` : max;
   }
 }
 
