@@ -50,6 +50,8 @@ type ChoiceField = Common & {
 /** A list; `isSingleAllowed`: a single bare value is accepted as a list of one. */
 type ListField = Common & {
   readonly kind: "list";
+  /** Refusals do not show what was given. */
+  readonly isSecret?: true;
   readonly choices?: readonly string[];
   /** Its elements are ranges of addresses. */
   readonly areRanges?: true;

@@ -53,10 +53,7 @@ export async function openCalls(
   const { db, notifications, clock, log, lifecycle, tokens, routes, driver, lines, environmentOf, allowance } = parts;
   const { storeRefusal } = parts;
   const refusalOf: Parts["refusalOf"] = (route) => stopOfPerson(route) ?? parts.refusalOf(route);
-  const records = openCallRecords(parts, {
-    whyBrokenOff: (call) => scheduler.brokeOff(call),
-    callRecordsOf: parts.callRecordsOf,
-  });
+  const records = openCallRecords(parts, (call) => scheduler.brokeOff(call));
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
     ...{ routes, tokens, view, log, clock, lifecycle, refusalOf },

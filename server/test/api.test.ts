@@ -5,6 +5,7 @@ import * as answers from "@slipway/contract/answers.ts";
 import { containerList } from "@slipway/contract/container-answers.ts";
 import { auditRoutes } from "@slipway/contract/audit-routes.ts";
 import { deviceRoutes } from "@slipway/contract/device-routes.ts";
+import { execRoutes } from "@slipway/contract/exec-routes.ts";
 import { gitRoutes } from "@slipway/contract/git-routes.ts";
 import { repositoryRoutes } from "@slipway/contract/repository-routes.ts";
 import { lifecycleRoutes } from "@slipway/contract/lifecycle-routes.ts";
@@ -40,6 +41,7 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 const testedElsewhere: Readonly<Record<string, Route>> = {
   ...{ ...lifecycleRoutes, ...rollOutRoutes, ...projectRoutes, ...peopleRoutes, ...passwordRoutes },
   ...{
+    ...execRoutes,
     ...gitRoutes,
     ...repositoryRoutes,
     ...uploadRoutes,

@@ -5,7 +5,7 @@ import { appendFileSync, existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { ReplicaEvent, ReplicaLine } from "#drivers/driver.ts";
-import { keepingSink, tellKept } from "#drivers/kept-ends.ts";
+import { keepingSink, deliverKept } from "#drivers/kept-ends.ts";
 import { systemClock as clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
@@ -27,7 +27,7 @@ test("what was told comes back as it was, whatever characters an app prints", as
   kept.event(exit);
   assert.equal(statSync(file).mode & 0o777, 0o600);
   const sink = new DriverSink();
-  await tellKept(file, sink, { clock });
+  await deliverKept(file, sink, { clock });
   assert.deepEqual([sink.taken, sink.events], [lines, [exit]]);
   assert.ok(!existsSync(file));
 });
@@ -38,6 +38,6 @@ test("what is no whole entry is left out", async (t) => {
   kept.event(exit);
   appendFileSync(file, '5\nnull\n"text"\n[null]\ntrue\n{}\n{"lines":5}\n{"event":5}\n{"lines":[{"te');
   const sink = new DriverSink();
-  await tellKept(file, sink, { clock });
+  await deliverKept(file, sink, { clock });
   assert.deepEqual([sink.taken, sink.events], [[], [exit]]);
 });

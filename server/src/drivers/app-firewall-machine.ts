@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { isIPv4 } from "node:net";
 import { join } from "node:path";
 import type { Log } from "#lib/log.ts";
-import { chainOf, firewallRules, firewallTableOf, limitRules, type Firewall } from "./app-firewall.ts";
+import { chainOfLink, firewallRules, firewallTableOf, limitRules, type Firewall } from "./app-firewall.ts";
 import { StartRefused } from "./driver.ts";
 import { commandFailure, toolsEnvironment } from "./short-command.ts";
 
@@ -45,7 +45,7 @@ export async function keepFirewall(firewall: Firewall): Promise<boolean> {
   const table = firewallTableOf(firewall);
   const { buildBridge } = firewall;
   // A platform with other settings has left a table without the chain.
-  const rules = buildBridge === null ? ["table", "inet", table] : ["chain", "inet", table, chainOf(buildBridge)];
+  const rules = buildBridge === null ? ["table", "inet", table] : ["chain", "inet", table, chainOfLink(buildBridge)];
   if ((await runMachineTool(["nft", "list", ...rules])) === null) return true;
   const failure = await applyFirewall(firewall);
   if (failure !== null) throw notSet(failure);

@@ -131,7 +131,7 @@ export function limitRules(firewall: Firewall, link: string): string {
 /** For what comes from the interface. */
 function rulesOf(firewall: Firewall, link: string, rules: readonly string[]): string {
   const table = `inet ${firewallTableOf(firewall)}`;
-  const chain = chainOf(link);
+  const chain = chainOfLink(link);
   return `${[
     `add chain ${table} ${chain}`,
     `flush chain ${table} ${chain}`,
@@ -141,7 +141,7 @@ function rulesOf(firewall: Firewall, link: string, rules: readonly string[]): st
 }
 
 /** The chain with the rules of one interface. */
-export function chainOf(link: string): string {
+export function chainOfLink(link: string): string {
   return `out_${link}`;
 }
 

@@ -55,15 +55,15 @@ export function openFileRuns(
   return new FileRuns({ uploadDeployments, bodyBytesMax: asyncBodyBytesMax });
 }
 
-type CallRecordsParts = Required<Pick<CallRecordsOptions, "whyBrokenOff">> & {
+type CallRecordsParts = Foundation & {
   /** How many successful plain calls of an app of the project are recorded per minute. */
   readonly callRecordsOf: NonNullable<CallRecordsOptions["successesOf"]>;
 };
 
 /** Opens the recording of plain calls. */
 export function openCallRecords(
-  { db, clock, log, lifecycle }: Foundation,
-  { whyBrokenOff, callRecordsOf: successesOf }: CallRecordsParts,
+  { db, clock, log, lifecycle, callRecordsOf: successesOf }: CallRecordsParts,
+  whyBrokenOff: NonNullable<CallRecordsOptions["whyBrokenOff"]>,
 ): CallRecords {
   const records = new CallRecords({ ...callRecordWriter(db), whyBrokenOff, successesOf, clock, log });
   lifecycle.onClose("records of calls", () => records.stop());

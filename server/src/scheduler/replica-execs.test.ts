@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import type { RunningExec, TerminalSize } from "#drivers/exec.ts";
-import type { ProjectId, ReplicaId } from "#lib/ids.ts";
+import type { ReplicaId } from "#lib/ids.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { ReplicaExecs } from "./replica-execs.ts";
 
@@ -22,8 +22,6 @@ test("of many new sizes the first and the last are passed on, and some between",
   const execs = new ReplicaExecs({ driver: { exec: () => Promise.resolve(exec) }, clock });
   const session = await execs.open({
     replicaId: "app-1" as ReplicaId,
-    projectId: "p-1" as ProjectId,
-    callerKey: "person 1",
     command: ["sh"],
     terminal: { columns: 80, rows: 24 },
   });

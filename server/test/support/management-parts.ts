@@ -210,7 +210,10 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     buildLogs: new BuildLogs({ ...fixture }),
     appLogs: new AppLogs({ ...fixture }),
     runs: new RunUseCases({ ...runSettings, db, clock, log, ...options.runs }),
-    plans: { useCases: planUseCases, defaults: { auditDays: 365, logDays: 30, callDays: 30, callRecordsPerMinute: 60 } },
+    plans: {
+      useCases: planUseCases,
+      defaults: { auditDays: 365, logDays: 30, callDays: 30, callRecordsPerMinute: 60 },
+    },
     budgets: new BudgetUseCases({ db, clock, log, hasMail: false, checkUrl, onStep: ignore }),
     coupons: new CouponUseCases({ db, clock, plans: planUseCases }),
     usage: new UsageQueries({ db, clock }),

@@ -6,7 +6,6 @@ import { writeFile } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { shellQuoted } from "#lib/shell-quoted.ts";
-import { listProcesses } from "./process-table.ts";
 import { readText } from "./read-text.ts";
 
 export type Controller = "memory" | "cpu" | "pids";
@@ -127,13 +126,6 @@ export async function enter(group: Cgroup, pid: number): Promise<void> {
     (one) => one.status === "rejected" && (one.reason as NodeJS.ErrnoException).code !== "ESRCH",
   );
   if (failed?.status === "rejected") throw failed.reason;
-}
-
-/** The processes in the cgroup; without one, all of the machine. */
-export function processesIn([place]: Cgroup): readonly number[] {
-  if (place === undefined) return listProcesses();
-  const ids = readText(join(place.folder, "cgroup.procs")).split("\n");
-  return ids.filter(Boolean).map(Number);
 }
 
 /** Words before the program of a command in the cgroup. */

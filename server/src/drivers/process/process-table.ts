@@ -1,7 +1,9 @@
 // The process driver's view of the machine's processes: whether one is still the process that we started, its first
 // child, and what else runs. On Linux it reads /proc; elsewhere it checks only the process id.
 import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { sinceBootMs } from "#lib/clock.ts";
+import type { Cgroup } from "./cgroup.ts";
 import { readText } from "./read-text.ts";
 import { parseStat, type ProcessIdentity, type ReplicaRecord } from "./replica-files.ts";
 
@@ -138,4 +140,11 @@ export const bootId = readText("/proc/sys/kernel/random/boot_id").trim();
 /** How many processes the kernel has killed because of memory shortage since boot. */
 export function memoryKills(): number {
   return Number(/^oom_kill (\d+)$/m.exec(readText("/proc/vmstat"))?.[1] ?? 0);
+}
+
+/** The processes in the cgroup; without one, all of the machine. */
+export function processesIn([place]: Cgroup): readonly number[] {
+  if (place === undefined) return listProcesses();
+  const ids = readText(join(place.folder, "cgroup.procs")).split("\n");
+  return ids.filter(Boolean).map(Number);
 }

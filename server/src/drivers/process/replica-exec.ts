@@ -10,9 +10,9 @@ import type { ExecCommand, ExecEnd, RunningExec, TerminalSize } from "#drivers/e
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { shellQuoted } from "#lib/shell-quoted.ts";
-import { entering, processesIn, type Cgroup } from "./cgroup.ts";
+import { entering, type Cgroup } from "./cgroup.ts";
 import { endMarked } from "./leftovers.ts";
-import { signal } from "./process-table.ts";
+import { processesIn, signal } from "./process-table.ts";
 import { enteringSandbox, hasEntry, type Sandbox, type SandboxedCommand } from "./sandbox.ts";
 
 export type ExecScope = {
