@@ -28,6 +28,8 @@ const isUnderWay = ({ id, runId }: Json): boolean => underWay.has(id) || underWa
 /** What a use of a token, a new month or what the calls of a test cost changes; pageUrl is new. */
 const moving = new Set([
   "pageUrl",
+  "call_records_per_minute",
+  "call_retention_days",
   "last_used_at",
   "last_used_address",
   "month",
