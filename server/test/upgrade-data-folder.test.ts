@@ -25,7 +25,7 @@ const { runs } = facts;
 /** Runs, and deliveries of runs, that were under way go on. */
 const underWay: ReadonlySet<string> = new Set([runs.running, runs.waiting, runs.undelivered]);
 const isUnderWay = ({ id, runId }: Json): boolean => underWay.has(id) || underWay.has(runId);
-/** What a use of a token, a new month or what the calls of a test cost changes; pageUrl is new. */
+/** What a use of a token, a new month or the cost of calls changes, and what is new. */
 const moving = new Set([
   "pageUrl",
   "call_records_per_minute",
