@@ -255,7 +255,13 @@ taker.recv(1)`;
   const taker = `${common}unix.connect("${name}")
 given = array.array("i", unix.recvmsg(1, socket.CMSG_SPACE(4))[1][0][2][:4])[0]
 os.fchdir(given)
-print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1, 12)]), flush=True)`;
+print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1, 12)]), flush=True)
+for name in os.listdir("../"):
+    if name.startswith("enter-"):
+        try:
+            print("ENTER", open("../" + name).read(), flush=True)
+        except OSError as error:
+            print("ENTER", type(error).__name__, flush=True)`;
   const start = async (code: string, projectId: string): Promise<ReplicaSpec> => {
     const artifact = fixture.artifact({ "app.py": code });
     const made = replicaSpec({ artifact, runtime: "custom", entrypoint: ["python", "app.py"] });
@@ -270,7 +276,13 @@ print("RESULT " + json.dumps([sorted(os.listdir("../" * ups)) for ups in range(1
   const seen = JSON.parse(line.slice("RESULT ".length)) as string[][];
   assert.ok(sandbox.kind === "namespaces");
   const tops = new Set(sandbox.systemFolders.map((folder) => folder.split("/")[1] ?? ""));
-  for (const names of seen) assert.deepEqual(names, [...tops, "proc", "view"].sort());
+  // What lets the platform run commands in it is there too; who may read it can see the app's variables.
+  const enter = `enter-${one.replicaId}`;
+  for (const names of seen) assert.deepEqual(names, [...tops, enter, "proc", "view"].sort());
+  // Without root all apps are of one user.
+  if (process.getuid?.() === 0) {
+    assert.equal(await sink.line(other.replicaId, "ENTER "), "ENTER PermissionError");
+  }
 });
 
 test(
