@@ -27,9 +27,7 @@ const underWay: ReadonlySet<string> = new Set([runs.running, runs.waiting, runs.
 const isUnderWay = ({ id, runId }: Json): boolean => underWay.has(id) || underWay.has(runId);
 /** What a use of a token, a new month or the cost of calls changes, and what is new. */
 const moving = new Set([
-  "pageUrl",
-  "call_records_per_minute",
-  "call_retention_days",
+  ...["pageUrl", "call_records_per_minute", "call_retention_days"],
   "last_used_at",
   "last_used_address",
   "month",
