@@ -40,7 +40,8 @@ async function start(t: TestContext): Promise<Stage> {
   const settings = { gitRepo: "acme/app", pythonVersion: "3.11", minReplicaCount: 1 };
   const { appId, status, log } = await deploy(platform, { name: "worker", ...settings });
   assert.equal(status, "success", log);
-  const other = await deploy(platform, { name: "other", gitRepo: "acme/app", pythonVersion: "3.11" });
+  const asleep = { gitRepo: "acme/app", pythonVersion: "3.11", cooldownPeriodSeconds: 1 };
+  const other = await deploy(platform, { name: "other", ...asleep });
   assert.equal(other.status, "success", other.log);
   const replicaId = await replicaOf(platform, appId);
   return {
@@ -216,6 +217,11 @@ async function checkCommandLine({ t, platform, replicaId }: Stage): Promise<void
   const input = "line\n".repeat(100_000);
   const echo = await slipway(["exec", "worker", "-i", "-c", replicaId, "--", "cat"], { input }).ended;
   assert.deepEqual([echo.code, echo.stdout.length, echo.stderr], [0, input.length, ""]);
+  const ofOther = `${pathOf(platform)}/apps/${projectId}-other/containers`;
+  await until("the other app sleeps", async () => {
+    const { body } = await platform.api("GET", ofOther);
+    return (body as unknown as object[]).length === 0;
+  });
   for (const [words, code, message] of [
     [["other", "--", "true"], 4, /^The app has no running replica now\. Call it, or keep one/],
     [["worker"], 2, /^command is missing/],
