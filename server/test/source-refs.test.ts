@@ -72,6 +72,8 @@ test("a tag is deployed, lightweight or annotated, and the branch of the same na
   await server.git("acme", "app", ["branch", "v1", last]);
   assert.equal((await main({ gitBranch: "v1" })).commit, last);
   assert.equal((await main({ gitBranch: "refs/tags/v1" })).commit, first);
+  await server.git("acme", "app", ["update-ref", "refs/heads/refs/tags/v1", last]);
+  assert.equal((await main({ gitBranch: "refs/tags/v1" })).commit, first, "a branch cannot take the place of a tag");
 });
 
 test("a commit is found by 7 of its digits or more, in history and by either name", async (t) => {

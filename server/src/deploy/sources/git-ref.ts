@@ -18,6 +18,11 @@ const namedMax = 4;
 /** One line of `git rev-list`: an id of SHA-256. */
 const lineBytesMax = 65;
 
+/** Whether it names a tag in full, which is looked for before a branch of the same name: others may be allowed to make branches. */
+export function isTagName(name: string): boolean {
+  return name.startsWith(tagPrefix);
+}
+
 /** Whether the text can be the beginning of a commit's id. */
 export function isCommitStart(text: string): boolean {
   return new RegExp(`^[0-9a-f]{${digitsMin},64}$`).test(text);
@@ -25,7 +30,7 @@ export function isCommitStart(text: string): boolean {
 
 /** The full name of the tag; null: there is none. `refs/tags/v1` means the tag, where a branch is called `v1` too. */
 export async function findTag(run: RunGit, url: string, name: string): Promise<string | null> {
-  const tag = name.startsWith(tagPrefix) ? name : tagPrefix + name;
+  const tag = isTagName(name) ? name : tagPrefix + name;
   const { output } = await run(["ls-remote", "--tags", "--end-of-options", url, tag], { isRemote: true });
   return output.split("\n").some((line) => line.split("\t")[1] === tag) ? tag : null;
 }

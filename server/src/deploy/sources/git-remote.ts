@@ -14,7 +14,7 @@ import type { ProjectId } from "#lib/ids.ts";
 import type { Git, GitResult, GitRun } from "./git-command.ts";
 import { explainGitFailure, isBranchMissing } from "./git-error.ts";
 import { prepareRemote, whileMeasured, type FindCredential } from "./git-folder.ts";
-import { findCommit, findTag, isCommitStart, type RunGit } from "./git-ref.ts";
+import { findCommit, findTag, isCommitStart, isTagName, type RunGit } from "./git-ref.ts";
 import { repositoryAddress, checkBranch, isCommit, type SourceUrl } from "./git-url.ts";
 import { SettingsFolders } from "./settings-folders.ts";
 
@@ -217,9 +217,11 @@ async function fetchNamed(
   given: { readonly branch: string; readonly ref: string; readonly repository: string },
 ): Promise<GitResult | Extract<Checked<string>, { ok: false }>> {
   const { branch, ref, repository } = given;
+  const run: RunGit = (args, options = {}) => ask.run(args, { ...options, timeoutMs: timeoutMs.look });
+  const fullTag = isTagName(branch) ? await findTag(run, ask.url, branch) : null;
+  if (fullTag !== null) return await ask.fetch(fullTag, ref, timeoutMs.look);
   const head = await ask.fetch(`refs/heads/${branch}`, ref, timeoutMs.look);
   if (!isBranchMissing(head)) return head;
-  const run: RunGit = (args, options = {}) => ask.run(args, { ...options, timeoutMs: timeoutMs.look });
   const tag = await findTag(run, ask.url, branch);
   if (tag !== null) return await ask.fetch(tag, ref, timeoutMs.look);
   if (!isCommitStart(branch)) return head;

@@ -131,6 +131,8 @@ async function fetchOne(
   if (!fetched.isOk) throw refused(at, runs.explain(fetch, fetched, { isSubmodule: true }).replace(/\.$/, ""));
   const listing = await runs.list(fetch, commit);
   await runs.checkOut(fetch, commit);
+  // Those of all submodules together would have no limit.
+  if (listing.submodules.length === 0) await removeFolder(fetch.gitDir);
   return { at, fetch, commit, listing, depth: outer.depth + 1 };
 }
 

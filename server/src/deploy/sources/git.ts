@@ -15,7 +15,7 @@ import { checkoutsName, collectCheckouts, keepCheckout, takeCheckout } from "./g
 import { knownHostsName, prepareRemote } from "./git-folder.ts";
 import { asksName, type GitRemoteOptions } from "./git-remote.ts";
 import { repositoryAddress, checkBranch, checkFolder, isCommit } from "./git-url.ts";
-import { findCommit, findTag, isCommitStart, type RunGit } from "./git-ref.ts";
+import { findCommit, findTag, isCommitStart, isTagName, type RunGit } from "./git-ref.ts";
 import { hasAttributesAbove, reportFindings } from "./git-findings.ts";
 import { followLinks } from "./git-links.ts";
 import { fetchLfs, type Pointer } from "./git-lfs.ts";
@@ -132,6 +132,8 @@ export class GitSource implements Source {
     await this.#runs.run(fetch, ["init", "--quiet", "--template="]);
     const { commit } = fetch.request;
     if (commit !== null) return await this.#take(fetch, await this.#commitWanted(fetch, commit));
+    const tag = isTagName(fetch.branch) ? await this.#meaningOf(fetch) : null;
+    if (tag !== null) return await this.#take(fetch, tag);
     const head = await this.#fetchWanted(fetch, branchWanted(fetch.branch));
     if (head.isOk) return await this.#read(fetch, branchWanted(fetch.branch));
     if (!isBranchMissing(head)) throw new BuildFailed(await this.#explainFetch(fetch, head));
@@ -149,7 +151,8 @@ export class GitSource implements Source {
     const run = (args: readonly string[]) => this.#runs.run(fetch, args, { isRemote: true });
     const tag = await findTag(run, remote.url.url, branch);
     if (tag !== null) {
-      request.log("source", "platform", `${repository} has a tag ${branch}, and no branch of that name.`);
+      if (!isTagName(branch))
+        request.log("source", "platform", `${repository} has a tag ${branch}, and no branch of that name.`);
       return { ref: tag, said: `tag ${branch}`, pinned: null, branch };
     }
     return isCommitStart(branch) ? await this.#commitWanted(fetch, branch) : null;
