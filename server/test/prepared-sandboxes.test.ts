@@ -88,15 +88,23 @@ for (const isEnded of [false, true]) {
       return [await sink.line(spec.replicaId, word), spec.replicaId];
     };
     const waiting = (): number => fixture.processes().filter((line) => / sh -s /.test(line)).length;
+    // It is given up where it takes too long on a busy machine; the next start begins it again.
+    const prepared = async (): Promise<void> => {
+      for (let starts = 0; waiting() < 2; starts++) {
+        assert.ok(starts < 5, "sandboxes are prepared");
+        if (starts > 0) await run(looks, "p-00000004", "FOUND");
+        await until("there are two", () => waiting() >= 2).catch(() => undefined);
+      }
+    };
     const both = `${leaves.replace(/time\.sleep\(600\)$/, "")}\n${looks}`;
     const [seen] = await run(both, "p-00000001", "FOUND");
     for (const trace of ["/tmp", "shared memory", "14471", mark]) assert.ok(seen.includes(trace), seen);
-    await until("sandboxes are prepared", () => waiting() >= 2);
+    await prepared();
     const [left, first] = await run(leaves, "p-00000002", "LEFT");
     assert.match(left, /\/tmp'/, "it could leave something");
     assert.match(left, /shared memory/);
     if (isEnded) await driver.stop(first as never, { graceMs: 0 });
-    await until("sandboxes are prepared again", () => waiting() >= 2);
+    await prepared();
     for (let count = 0; count < 2; count++) {
       assert.equal((await run(looks, "p-00000003", "FOUND"))[0], "FOUND [] []");
     }
