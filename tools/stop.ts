@@ -129,7 +129,11 @@ async function endReplicas(
 /** Of one that ended before, which the last platform may not have stored. */
 function exitOf(replicaId: ReplicaId, reason: string | null): ReplicaEvent {
   return {
-    ...{ kind: "exited", replicaId, at: null, exitCode: null, signal: null },
+    kind: "exited",
+    replicaId,
+    at: null,
+    exitCode: null,
+    signal: null,
     reason: reason ?? "It ended while the platform was away.",
   };
 }

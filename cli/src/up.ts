@@ -51,7 +51,7 @@ export const up = command({
     const checkout = await trustedCheckout(given, machine);
     const bootstrap = (await running(checkout, machine)) ?? (await start(checkout, machine));
     const url = await reachableUrl(bootstrap, machine);
-    const isSignedIn = await signIn({ ...bootstrap, baseUrl: url }, checkout, machine);
+    const isSignedIn = await signIn({ url, token: bootstrap.serviceAccountToken }, checkout, machine);
     const { dashboardUrl, ownerEmail } = bootstrap;
     if (given.has("json")) {
       printJson(machine, { url, dashboardUrl, dataDir: checkout.dataDir, isSignedIn });
@@ -247,18 +247,21 @@ async function readiness(
 }
 
 /** False when the token of the first start is no longer valid, which it says. */
-async function signIn(bootstrap: Bootstrap, checkout: Checkout, machine: Machine): Promise<boolean> {
-  const { baseUrl, serviceAccountToken } = bootstrap;
-  if (await isPersonSignedIn(baseUrl, machine)) {
+async function signIn(
+  { url, token }: { readonly url: string; readonly token: string },
+  checkout: Checkout,
+  machine: Machine,
+): Promise<boolean> {
+  if (await isPersonSignedIn(url, machine)) {
     machine.tell("You are signed in there; that stays.");
     return true;
   }
   try {
-    await keepToken({ url: baseUrl, token: serviceAccountToken, label: "the first service account" }, machine);
+    await keepToken({ url, token, label: "the first service account" }, machine);
     return true;
   } catch (error) {
     if (!(error instanceof ApiRefused) || error.status !== 401) throw error;
-    machine.tell(`The token in ${bootstrapFile(checkout)} is no longer valid. Sign in: slipway login --url ${baseUrl}`);
+    machine.tell(`The token in ${bootstrapFile(checkout)} is no longer valid. Sign in: slipway login --url ${url}`);
     return false;
   }
 }

@@ -45,7 +45,10 @@ async function start(t: TestContext): Promise<Stage> {
   assert.equal(other.status, "success", other.log);
   const replicaId = await replicaOf(platform, appId);
   return {
-    ...{ t, platform, appId, replicaId },
+    t,
+    platform,
+    appId,
+    replicaId,
     open: (command, more = {}) => openExec(t, platform, { appId, replicaId, command, ...more }),
     refused: (more) => refusedExec(platform, { appId, replicaId, command: ["true"], ...more }),
   };

@@ -31,14 +31,12 @@ function open(sourcesDir: string, server: GitServer): { readonly source: GitSour
   });
   const fetch: Fetch = (checkoutOf, { repo = "app", commit = null }: { repo?: string; commit?: string | null } = {}) =>
     source.fetch({
-      ...{
-        projectId: newProjectId(),
-        buildId: newBuildId(),
-        commit,
-        fetchesOf: () => ({ gitSubmodules: false, gitLfs: false }),
-        isBranchGiven: true,
-        checkoutOf,
-      },
+      projectId: newProjectId(),
+      buildId: newBuildId(),
+      commit,
+      fetchesOf: () => ({ gitSubmodules: false, gitLfs: false }),
+      isBranchGiven: true,
+      checkoutOf,
       settings: { gitRepo: `acme/${repo}`, gitBranch: "main", gitPath: "" },
       log: () => undefined,
       signal: new AbortController().signal,

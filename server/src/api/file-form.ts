@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { addAbortSignal, type Readable } from "node:stream";
 import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy";
 import { sizeText } from "#lib/disk-full.ts";
+import { boundedText } from "#lib/bounded-text.ts";
 import { Fault } from "#lib/fault.ts";
 
 type Form<Stored> = {
@@ -32,7 +33,7 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
     // That of a form that breaks off, which the reader has too, may come when nobody reads the part any more.
     stream.on("error", () => undefined);
     if (name === "data" && parts.data === null)
-      parts.data = reading(textOf(addAbortSignal(ended, stream), dataBytesMax));
+      parts.data = reading(boundedText(addAbortSignal(ended, stream), dataBytesMax, () => dataTooLarge(dataBytesMax)));
     else if (name === "file" && parts.file === null) parts.file = reading(take(stream, ended));
     else stream.resume();
   });
@@ -79,17 +80,6 @@ function readerOf(headers: IncomingHttpHeaders, dataBytesMax: number): BusboyIns
   } catch (error) {
     throw new Fault("malformed", "The body must be multipart/form-data with a boundary.", { cause: error });
   }
-}
-
-async function textOf(stream: Readable, bytesMax: number): Promise<string> {
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  for await (const part of stream as AsyncIterable<Buffer>) {
-    bytes += part.length;
-    if (bytes > bytesMax) throw dataTooLarge(bytesMax);
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString();
 }
 
 function incomplete(cause: unknown): Fault {

@@ -62,7 +62,10 @@ export async function openExec(t: TestContext, platform: PlatformProcess, addres
   const status = code.then(() => (told(3).length === 0 ? null : (JSON.parse(told(3).toString()) as Status)));
   await once(client, "open");
   return {
-    ...{ client, told, code, status },
+    client,
+    told,
+    code,
+    status,
     send: (channel, bytes) => client.send(Buffer.concat([Buffer.of(channel), Buffer.from(bytes)])),
   };
 }

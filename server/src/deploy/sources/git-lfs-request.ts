@@ -29,18 +29,6 @@ export function sendRequest(url: URL, { body, headers, ...given }: Sent): Promis
   return promise;
 }
 
-/** The body as text. Rejects when it is longer. */
-export async function textOf(answer: AsyncIterable<Buffer>, bytesMax: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of answer) {
-    bytes += chunk.length;
-    if (bytes > bytesMax) throw new OutwardRefused(`its answer is longer than ${bytesMax} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
 /** Whether it names another address. */
 export function isRedirect({ statusCode = 0, headers }: IncomingMessage): boolean {
   return [301, 302, 303, 307, 308].includes(statusCode) && headers.location !== undefined;

@@ -5,13 +5,14 @@ import { constants, copyFile, open, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Agent } from "node:http";
 import { BuildFailed } from "#drivers/builder.ts";
+import { boundedText } from "#lib/bounded-text.ts";
 import { isDiskFull } from "#lib/disk-full.ts";
 import { OutwardAgents } from "#lib/outward-agents.ts";
 import { OutwardGuard } from "#lib/outward-guard.ts";
 import { makeNameLookup } from "#lib/outward-names.ts";
 import { OutwardRefused, reasonOf } from "#lib/outward-reasons.ts";
 import { basicAuthorization, type GitRun } from "./git-command.ts";
-import { isRedirect, sendRequest, textOf } from "./git-lfs-request.ts";
+import { isRedirect, sendRequest } from "./git-lfs-request.ts";
 
 /** A repository whose files are in the app's folder: at `at`, "" for the app's own. */
 export type LfsRepository = {
@@ -126,7 +127,8 @@ class LfsDownload {
       new BuildFailed(`The git host of ${from.repository} does not say where its Git LFS files are: ${why}.`);
     try {
       const answer = await sendRequest(this.#base, { method: "POST", headers, body, agent, signal });
-      const text = await textOf(answer, answerBytesMax);
+      const tooLong = (): Error => new OutwardRefused(`its answer is longer than ${answerBytesMax} bytes`);
+      const text = await boundedText(answer, answerBytesMax, tooLong);
       if (answer.statusCode === 200) return readBatch(JSON.parse(text));
       const hint = [401, 403, 404].includes(answer.statusCode ?? 0)
         ? ` (is Git LFS on there, and may the project's git credential read it? PUT …/git-credentials/{host})`

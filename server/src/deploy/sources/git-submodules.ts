@@ -51,8 +51,8 @@ export async function fetchSubmodules(
         repositories.push(found);
         listing = joined(listing, found.listing, found.at);
       }
+      if (outer.at !== "") await removeFolder(outer.fetch.gitDir);
     }
-    if (outer.at !== "") await removeFolder(outer.fetch.gitDir);
   }
   const fetched = new Set(repositories.map(({ at }) => at));
   const submodules = listing.submodules.filter(({ path }) => !fetched.has(path));

@@ -116,7 +116,11 @@ export class BuildProgress {
   failure(): BuildFailure {
     const { step = null, title = null, image = null, output = "" } = this.#failed ?? {};
     return {
-      ...{ step, title, image, output, problem: this.#problem },
+      step,
+      title,
+      image,
+      output,
+      problem: this.#problem,
       reason: this.#reason === "" ? this.#lastWord : this.#reason,
       engineReason: this.#exitCode === null ? this.#engineReason : null,
       exitCode: this.#exitCode === null ? null : Number(this.#exitCode),

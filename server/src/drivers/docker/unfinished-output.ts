@@ -99,7 +99,7 @@ export class UnfinishedOutput {
       .finally(cancel)) as unknown as Readable;
     const frames = new LogFrames({ hasTimes: false });
     for (const tail of Object.values(this.#tails)) tail.clear();
-    // Read at once: the engine has the app wait otherwise.
+    // Read as it comes, within a bound: the engine has the app wait otherwise.
     attached.on("data", (chunk: Buffer) => this.#take(frames, chunk));
     // The log is read on, and then this is attached again.
     attached.on("error", () => undefined).once("close", () => (this.#attached = null));
