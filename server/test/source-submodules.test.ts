@@ -116,7 +116,7 @@ test("submodules share the limits of their repository, and one that is missing i
     /larger than (2 MB|the [01] MB that the rest of the app leaves)/,
   );
   const { fetch } = openSource(t, server);
-  const gone = large.replace(/./g, (digit) => (digit === "0" ? "1" : "0"));
+  const gone = large.replace(/^./, (digit) => (digit === "0" ? "1" : "0"));
   await pushWith(server, "missing", { "main.py": "" }, { libs: { url: "../large", commit: gone } });
   const missing = await refusal(fetch({ gitRepo: "acme/missing", gitSubmodules: true }));
   assert.match(missing, /^The submodule libs cannot be fetched: .*commit is not in acme\/large/);
