@@ -13,7 +13,10 @@ else
 fi
 
 # A request to the management API: api "$API/apps"
-api() { curl -sS -w '\n' -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
+# The token is not among curl's arguments, which other users of the machine can read.
+api() {
+  curl -sS -w '\n' -H @<(printf 'Authorization: Bearer %s' "$KEY") -H 'Content-Type: application/json' "$@"
+}
 
 # The text of a field, from JSON on standard input: api "$API/apps/hello" | field status
 field() { sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }

@@ -4,16 +4,20 @@ import { createHash, randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { sql } from "kysely";
+import type { Db } from "#store/database.ts";
+import { asOwner } from "./support/as-owner.ts";
+import { testDatabase } from "./support/database.ts";
 import { deploy } from "./support/examples.ts";
 import { openExec, refusedExec, type ExecAddress, type OpenedExec } from "./support/exec-client.ts";
 import { startGitServer } from "./support/git-server.ts";
 import { commandsAt } from "./support/slipway-command.ts";
-import { startPlatformOnTestServer } from "./support/platform-on-test-server.ts";
-import type { PlatformProcess } from "./support/platform-process.ts";
+import { startPlatform, type PlatformProcess } from "./support/platform-process.ts";
 import { until } from "./support/until.ts";
 
 type Stage = {
   readonly t: TestContext;
+  readonly db: Db;
   readonly platform: PlatformProcess;
   readonly appId: string;
   readonly replicaId: string;
@@ -27,6 +31,7 @@ test("commands in replicas, over WebSockets", { timeout: 250_000 }, async (t) =>
   await t.test("it has channels for its outputs, its input and its status", () => checkChannels(stage));
   await t.test("it sees and may do what the app does, and nothing more", () => checkSandbox(stage));
   await t.test("the log names the program and the end, but no argument", () => checkAudit(stage));
+  await t.test("none runs that could not be recorded", () => checkUnrecorded(stage));
   await t.test("nothing is left of it when its client leaves", () => checkLeaving(stage));
   await t.test("only so many run at once", () => checkBounds(stage));
   await t.test("the command line passes on input, output and exit code", () => checkCommandLine(stage));
@@ -36,7 +41,9 @@ test("commands in replicas, over WebSockets", { timeout: 250_000 }, async (t) =>
 async function start(t: TestContext): Promise<Stage> {
   const git = await startGitServer(t);
   await git.createRepo("acme", "app", { "main.py": "def run():\n    return 1\n" });
-  const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
+  const { db, url } = await testDatabase(t);
+  const addresses = { SLIPWAY_GIT_URL: git.urlTemplate, SLIPWAY_DATABASE_URL: url.reveal() };
+  const platform = await startPlatform(t, addresses);
   const settings = { gitRepo: "acme/app", pythonVersion: "3.11", minReplicaCount: 1 };
   const { appId, status, log } = await deploy(platform, { name: "worker", ...settings });
   assert.equal(status, "success", log);
@@ -46,6 +53,7 @@ async function start(t: TestContext): Promise<Stage> {
   const replicaId = await replicaOf(platform, appId);
   return {
     t,
+    db,
     platform,
     appId,
     replicaId,
@@ -148,6 +156,25 @@ ls "$1" 2>&1; ls /proc | grep -c '^[0-9]'; ls -d /view /enter-* 2>&1; (echo x >/
   const missing = await open(["no-such-program"]);
   assert.equal((await missing.status)?.details?.causes[0]?.message, "127");
   assert.match(String(missing.told(2)), /no-such-program: not found/);
+}
+
+async function checkUnrecorded({ db, open, refused }: Stage): Promise<void> {
+  await asOwner(db, async (tx) => {
+    await sql`
+      create function refuse_exec() returns trigger language plpgsql as $$
+        begin raise exception 'no'; end $$`.execute(tx);
+    await sql`
+      create trigger refuse_exec before insert on audit_log for each row
+        when (new.action = 'replica.exec') execute function refuse_exec()`.execute(tx);
+  });
+  const [status] = await refused({ command: ["touch", "/tmp/unrecorded"] });
+  assert.equal(status, 500);
+  await asOwner(db, async (tx) => {
+    await sql`drop function refuse_exec() cascade`.execute(tx);
+  });
+  const look = await open(["ls", "/tmp"]);
+  await look.code;
+  assert.doesNotMatch(String(look.told(1)), /unrecorded/);
 }
 
 async function checkAudit({ open, platform, replicaId }: Stage): Promise<void> {

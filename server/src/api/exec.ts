@@ -54,30 +54,32 @@ async function wishOf(call: ApiCall, parts: HandlerParts): Promise<ExecWish> {
 async function runCommand(wish: ExecWish, { call, parts }: Around): Promise<undefined> {
   const { replicaId, command, terminal } = wish;
   const projectId = projectOf(call);
-  const session = await parts.execs.open(wish);
-  if (call.query["stdin"] !== true) session.stdin.end();
   const [program, ...words] = command;
   const began = parts.clock.monotonicMs();
   const app = shownAppId(appOf(call));
   const about = { app: { new: app }, program: { new: program }, arguments: { new: words.length } };
   const entry = { projectId, replicaId, by: call.by } as const;
-  try {
-    const changes = { ...about, terminal: { new: terminal !== null } };
-    await parts.recordOfReplica({ ...entry, action: "replica.exec", changes });
-  } catch (error) {
-    session.end("It could not be recorded.");
+  const recordEnd = async ({ exitCode, message }: Awaited<ExecSession["ended"]>): Promise<void> => {
+    const seconds = Math.round((parts.clock.monotonicMs() - began) / 1000);
+    const end = { exitCode: { new: exitCode }, seconds: { new: seconds }, endedBecause: { new: message } };
+    const changes = { ...about, ...end };
+    await parts.recordOfReplica({ ...entry, action: "replica.exec_end", changes }).catch((error: unknown) => {
+      parts.log.error({ err: error, replicaId }, "the end of a command in a replica could not be recorded");
+    });
+  };
+  // Before it starts: no command runs unrecorded.
+  const changes = { ...about, terminal: { new: terminal !== null } };
+  await parts.recordOfReplica({ ...entry, action: "replica.exec", changes });
+  const session = await parts.execs.open(wish).catch(async (error: unknown) => {
+    await recordEnd({ exitCode: null, message: error instanceof Fault ? error.message : "It could not be started." });
     throw error;
-  }
+  });
+  if (call.query["stdin"] !== true) session.stdin.end();
   call.reply.hijack();
   const client = await upgraded(call.request.raw);
   if (client === null) session.end(left);
   else await serve(client, session, { call, parts });
-  const { exitCode, message } = await session.ended;
-  const seconds = Math.round((parts.clock.monotonicMs() - began) / 1000);
-  const changes = { ...about, exitCode: { new: exitCode }, seconds: { new: seconds }, endedBecause: { new: message } };
-  await parts.recordOfReplica({ ...entry, action: "replica.exec_end", changes }).catch((error: unknown) => {
-    parts.log.error({ err: error, replicaId }, "the end of a command in a replica could not be recorded");
-  });
+  await recordEnd(await session.ended);
   return undefined;
 }
 

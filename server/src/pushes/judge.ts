@@ -69,9 +69,9 @@ export function isFolderTouched(
   { gitPath, sharedPaths }: Pick<PushedApp, "gitPath" | "sharedPaths">,
   update: RefUpdate,
 ): boolean | null {
-  const folders = [gitPath, ...(sharedPaths ?? [])];
+  const folders = [gitPath, ...(sharedPaths ?? [])].map((folder) => ({ folder, below: `${folder}/` }));
   const isIn = (file: string): boolean =>
-    folders.some((folder) => folder === "" || file === folder || file.startsWith(`${folder}/`));
+    folders.some(({ folder, below }) => folder === "" || file === folder || file.startsWith(below));
   if (gitPath === "" || update.files.some(isIn)) return true;
   return update.isComplete && sharedPaths !== null ? false : null;
 }

@@ -72,7 +72,7 @@ const rules: readonly Rule[] = [
   {
     form: /not our ref|unadvertised object|couldn't find remote ref/i,
     sentence: ({ repository, isSubmodule = false }) =>
-      `The commit is not in ${repository}, or no longer (was the branch force-pushed?). ${isSubmodule ? "Push it there, or set the submodule to another commit" : "Build the branch instead (POST …/apps/{app}/builds without a commit)"}.`,
+      `The commit is not in ${repository}, or no longer (was the branch force-pushed?). ${isSubmodule ? "Push it there, or set the submodule to another commit" : "Build the app's branch (POST …/apps/{app}/builds without a commit), or set gitBranch to a branch, a tag or a commit that is there"}.`,
   },
   {
     form: /fsck error|fsck|index-pack|invalid .*object|unpack/i,

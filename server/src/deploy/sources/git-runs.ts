@@ -152,13 +152,16 @@ export class GitRuns {
     if (this.#options.clock.monotonicMs() > fetch.deadlineMs) throw this.#tookTooLong(fetch);
   }
 
-  /** Does what is not done by git within the remaining time. */
+  /** Does what is not done by git within the remaining time; work that goes on after its signal is not waited for. */
   async withinTime<Result>(fetch: Fetch, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
     const { clock } = this.#options;
     const late = new AbortController();
     const cancel = clock.after(Math.max(1, fetch.deadlineMs - clock.monotonicMs()), () => late.abort());
+    const signal = AbortSignal.any([fetch.request.signal, late.signal]);
+    const { promise: over, reject } = Promise.withResolvers<never>();
+    signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
     try {
-      return await work(AbortSignal.any([fetch.request.signal, late.signal]));
+      return await Promise.race([work(signal), over]);
     } catch (error) {
       fetch.request.signal.throwIfAborted();
       throw late.signal.aborted ? this.#tookTooLong(fetch) : error;
