@@ -158,11 +158,12 @@ ls "$1" 2>&1; ls /proc | grep -c '^[0-9]'; ls -d /view /enter-* 2>&1; (echo x >/
   assert.match(String(missing.told(2)), /no-such-program: not found/);
 }
 
+/** The database takes its time to refuse, in which a command that was started too early would do its work. */
 async function checkUnrecorded({ db, open, refused }: Stage): Promise<void> {
   await asOwner(db, async (tx) => {
     await sql`
       create function refuse_exec() returns trigger language plpgsql as $$
-        begin raise exception 'no'; end $$`.execute(tx);
+        begin perform pg_sleep(2); raise exception 'no'; end $$`.execute(tx);
     await sql`
       create trigger refuse_exec before insert on audit_log for each row
         when (new.action = 'replica.exec') execute function refuse_exec()`.execute(tx);
