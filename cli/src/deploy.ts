@@ -329,7 +329,10 @@ function adviceFor(status: string): string {
   const again = "then deploy again: slipway deploy";
   if (status === "cancelled") return "The build was cancelled. To deploy again: slipway deploy";
   if (status === "init_timeout") {
-    return `The app was not ready in time. Load less at its start, or raise deployment_initialization_timeout in slipway.toml, ${again}`;
+    return (
+      "The app was not ready in time; the log above says what it waited for. Correct that, or raise " +
+      `deployment_initialization_timeout in slipway.toml if its start takes longer, ${again}`
+    );
   }
   if (status === "init_failure") {
     return `The files were built, but the app did not start; its output is above. Run it here with slipway dev, ${again}`;

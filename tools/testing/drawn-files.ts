@@ -15,7 +15,7 @@ const groups: readonly Group[] = [
   {
     what: "guides",
     max: 1,
-    names: words("guide-backup guide-changing guide-command-line guide-tls-proxy guide-web-apps guides-walk"),
+    names: words("guide-backup changes-under-load cli-call-refusals guide-tls-proxy guide-web-apps guides-walk"),
   },
   {
     what: "kills under async runs, and kills and long proofs of the audit log",

@@ -50,7 +50,7 @@ export function BuildPage(): ReactNode {
             of={[
               ["Cause", detail.cause],
               ["Commit", <Commit key="commit" of={detail} />],
-              ["Branch", detail.branch ?? "–"],
+              ["Branch or tag", detail.branch ?? "–"],
               ["Created", <Time key="created" at={detail.createdAt} />],
               ["Took", tookOf(detail) || "–"],
             ]}

@@ -105,7 +105,7 @@ export function repositoryOf({
   readonly gitPath: string;
 }): string {
   if (gitRepo === null) return "none: files are uploaded";
-  return `${gitRepo}, branch ${gitBranch}${gitPath === "" ? "" : `, folder ${gitPath}`}`;
+  return `${gitRepo} at ${gitBranch}${gitPath === "" ? "" : `, folder ${gitPath}`}`;
 }
 
 function Now(): ReactNode {
