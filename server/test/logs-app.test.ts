@@ -123,6 +123,32 @@ test("more lines than one statement takes are stored all the same", async (t) =>
   assert.equal((await texts(logs, app, { pageSize: 50_000 })).length, 27_000);
 });
 
+test("a large append is stored in few transactions, and another app's line in the next one", async (t) => {
+  const { db, logs, app } = await open(t);
+  const quiet = await insertApp(db);
+  const release = Promise.withResolvers<void>();
+  t.after(() => release.resolve());
+  const isLocked = Promise.withResolvers<void>();
+  const locking = db.transaction().execute(async (tx) => {
+    await sql`lock table app_logs in exclusive mode`.execute(tx);
+    isLocked.resolve();
+    await release.promise;
+  });
+  await isLocked.promise;
+  const loud = Array.from({ length: 3 }, () => logs.append(Array.from({ length: 5_000 }, () => appLine(app))));
+  const one = logs.append([appLine(quiet)]);
+  release.resolve();
+  await Promise.all([locking, one, ...loud]);
+  const { rows } = await sql<{ apps: string[]; lines: number }>`
+    select array_agg(distinct app_id) apps, count(*)::int lines from app_logs
+     group by xmin::text order by min(id)`.execute(db);
+  assert.ok(rows.length <= 10, `${rows.length} transactions`);
+  assert.equal(
+    rows.findIndex(({ apps }) => apps.includes(quiet.appId)),
+    1,
+  );
+});
+
 test("what cannot be stored as it is does not fail the batch it is in", async (t) => {
   const { logs, app } = await open(t);
   await logs.append([

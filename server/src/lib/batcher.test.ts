@@ -226,3 +226,18 @@ test("it is told when nothing waits any more", async () => {
   await batcher.stop();
   assert.equal(idle, 1);
 });
+
+test("with keys, those that wait take turns, and a full queue has room for the first of each", async () => {
+  const keyOf = (item: number): string => `${Math.floor(item / 100)}`;
+  const options = { keyOf, turnMax: 2, batchMax: 4, queueMax: 6 };
+  const { batcher, batches, next } = makeHeld(options);
+  const all = [[100], [101, 102, 103, 104, 105, 106]].map((items) => batcher.addWhenRoom(items));
+  assert.equal(batcher.isFull, true);
+  all.push(...[[107], [201, 202, 203], [301]].map((items) => batcher.addWhenRoom(items)));
+  for (const written of [[100], [101, 102, 201, 202], [301, 103, 104, 203], [105, 106, 107]]) {
+    await until("the next write begins", () => batches.length > 0);
+    assert.deepEqual(batches.shift(), written);
+    next();
+  }
+  await Promise.all(all);
+});

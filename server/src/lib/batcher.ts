@@ -1,5 +1,6 @@
-// Writes items in batches: items added during a write are queued and then written together. A single item does not wait unless
-// the batcher lingers. The queue is bounded, order is kept, and every item gets its own result or error.
+// Writes items in batches: items added during a write are queued and then written together. A single
+// item does not wait unless the batcher lingers. The queue is bounded, order is kept (with keys, that of
+// each key, and the keys take turns), and every item gets its own result or error.
 import { assert } from "./assert.ts";
 import { backoffMs, type Backoff } from "./backoff.ts";
 import type { Clock } from "./clock.ts";
@@ -12,6 +13,10 @@ export type BatcherOptions<Item, Result> = {
   /** Upper bounds on the items of one write and of the queue. */
   readonly batchMax: number;
   readonly queueMax: number;
+  /** Whose an item is: those that wait take turns, and `addWhenRoom` always takes the first of each. */
+  readonly keyOf?: (item: Item) => string;
+  /** The most items of one turn; without it, a whole batch. */
+  readonly turnMax?: number;
   /** The weight of one item, for example in bytes; without it, items weigh nothing. */
   readonly weigh?: (item: Item) => number;
   /** Upper bounds on the total weight of one write and of the queue. */
@@ -47,7 +52,8 @@ const retryBackoff: Backoff = { firstMs: 50, factor: 2, msMax: 2_000, jitter: 0.
 /** One kind of write. Stop it with `flush()`, or with `stop()`, which does not wait for retries. */
 export class Batcher<Item, Result = void> {
   readonly #options: BatcherOptions<Item, Result>;
-  #queue: Entry<Item, Result>[] = [];
+  /** What waits of each key; the one whose turn is next comes first. */
+  readonly #queues = new Map<string, Entry<Item, Result>[]>();
   #count = 0;
   #weight = 0;
   #running: Promise<void> | undefined;
@@ -74,20 +80,18 @@ export class Batcher<Item, Result = void> {
 
   /** Like `add`, for many items: if the queue has space for one, it takes them all, even beyond its bound. */
   async addAll(items: readonly Item[]): Promise<void> {
-    const { batchMax, weigh } = this.#options;
     if (this.isFull) throw new BatcherFull("too much is waiting to be written");
-    const added: Promise<Result>[] = [];
-    for (let at = 0; at < items.length; at += batchMax) {
-      const some = items.slice(at, at + batchMax);
-      added.push(this.#push(some, weigh === undefined ? 0 : some.reduce((sum, item) => sum + weigh(item), 0)));
-    }
-    await Promise.all(added);
+    await this.#pushAll(items);
   }
 
-  /** Like `addAll`, but waits for space. */
+  /** Like `addAll`, but waits for space. The items are of one key. */
   async addWhenRoom(items: readonly Item[]): Promise<void> {
-    while (this.isFull) await (this.#room ??= Promise.withResolvers<void>()).promise;
-    await this.addAll(items);
+    const [first] = items;
+    if (first === undefined) return;
+    const key = this.#keyOf(first);
+    const mustWait = (): boolean => this.isFull && (this.#options.keyOf === undefined || this.#queues.has(key));
+    while (mustWait()) await (this.#room ??= Promise.withResolvers<void>()).promise;
+    await this.#pushAll(items);
   }
 
   /** Resolves when everything added so far is written or given up. Ends lingering, but not retries. */
@@ -109,9 +113,26 @@ export class Batcher<Item, Result = void> {
     return this.#count < queueMax && (this.#weight === 0 || this.#weight + weight <= queueWeightMax);
   }
 
+  #keyOf(item: Item): string {
+    return this.#options.keyOf?.(item) ?? "";
+  }
+
+  async #pushAll(items: readonly Item[]): Promise<void> {
+    const { batchMax, turnMax = batchMax, weigh } = this.#options;
+    const added: Promise<Result>[] = [];
+    for (let at = 0; at < items.length; at += turnMax) {
+      const some = items.slice(at, at + turnMax);
+      added.push(this.#push(some, weigh === undefined ? 0 : some.reduce((sum, item) => sum + weigh(item), 0)));
+    }
+    await Promise.all(added);
+  }
+
   #push(items: readonly Item[], weight: number): Promise<Result> {
     return new Promise((resolve, reject) => {
-      this.#queue.push({ items, weight, resolve, reject });
+      const [first] = items;
+      assert(first !== undefined, "an entry of a batch has items");
+      const key = this.#keyOf(first);
+      this.#queues.getOrInsertComputed(key, () => []).push({ items, weight, resolve, reject });
       this.#count += items.length;
       this.#weight += weight;
       if (this.#count >= this.#options.batchMax) this.#endLinger?.();
@@ -120,7 +141,7 @@ export class Batcher<Item, Result = void> {
   }
 
   async #run(): Promise<void> {
-    while (this.#queue.length > 0) {
+    while (this.#queues.size > 0) {
       // Without lingering, the first write begins before `add` returns.
       if (this.#mayLinger()) await this.#linger();
       await this.#write(this.#takeBatch());
@@ -145,24 +166,46 @@ export class Batcher<Item, Result = void> {
     cancel();
   }
 
-  /** The first entry of the queue, and as many after it as fit into the batch. */
+  /** The next entry, and as many after it as fit into the batch: the keys take turns. */
   #takeBatch(): Entry<Item, Result>[] {
     const { batchMax, batchWeightMax = Number.POSITIVE_INFINITY } = this.#options;
-    let taken = 0;
+    const taken: Entry<Item, Result>[] = [];
     let count = 0;
     let weight = 0;
-    for (const entry of this.#queue) {
-      count += entry.items.length;
-      weight += entry.weight;
-      if (taken > 0 && (count > batchMax || weight > batchWeightMax)) break;
-      taken++;
+    for (let next = this.#next(); next !== undefined; next = this.#next()) {
+      count += next.items.length;
+      weight += next.weight;
+      if (taken.length > 0 && (count > batchMax || weight > batchWeightMax)) break;
+      this.#takeNext();
+      taken.push(next);
     }
-    return this.#take(taken);
+    return this.#taken(taken);
   }
 
-  #take(entries: number): Entry<Item, Result>[] {
-    const taken = this.#queue.slice(0, entries);
-    this.#queue = this.#queue.slice(entries);
+  #next(): Entry<Item, Result> | undefined {
+    for (const [first] of this.#queues.values()) return first;
+    return undefined;
+  }
+
+  /** The key of what is taken has its next turn after all others. */
+  #takeNext(): void {
+    for (const [key, queue] of this.#queues) {
+      queue.shift();
+      // With a single key there is nothing to turn.
+      if (queue.length > 0 && this.#queues.size === 1) return;
+      this.#queues.delete(key);
+      if (queue.length > 0) this.#queues.set(key, queue);
+      return;
+    }
+  }
+
+  #takeAll(): Entry<Item, Result>[] {
+    const taken = [...this.#queues.values()].flat();
+    this.#queues.clear();
+    return this.#taken(taken);
+  }
+
+  #taken(taken: Entry<Item, Result>[]): Entry<Item, Result>[] {
     for (const { items, weight } of taken) {
       this.#count -= items.length;
       this.#weight -= weight;
@@ -202,7 +245,7 @@ export class Batcher<Item, Result = void> {
   /** Queued entries that would fail as well: after a timeout, or at stop while the database is unreachable. */
   #takeHopeless(error: unknown): Entry<Item, Result>[] {
     const isAway = this.#stopping.signal.aborted && this.#options.retryForMs !== undefined && !isOfData(error);
-    return error instanceof DeadlineExceeded || isAway ? this.#take(this.#queue.length) : [];
+    return error instanceof DeadlineExceeded || isAway ? this.#takeAll() : [];
   }
 }
 

@@ -40,15 +40,27 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
 
 /** Like `insertAppLines`, in the caller's transaction. */
 export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<void> {
-  const rows = lines.map(({ projectId, appId, replicaId, runId, at, stream, text }) => {
-    return { projectId, appId, replicaId, runId, at, stream, text };
-  });
-  // One parameter for all: twice as fast as one for each value, with a quarter of this process's time.
+  // What many lines share is sent once, and each column as one parameter: half again as fast as JSON.
+  const places = new Map<string, { readonly index: number; readonly line: AppLine }>();
+  const placeOf = (line: AppLine): number => {
+    const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);
+    return places.getOrInsertComputed(key, () => ({ index: places.size + 1, line })).index;
+  };
+  const indexes = lines.map(placeOf);
+  const first = [...places.values()].map(({ line }) => line);
   await sql`
     insert into app_logs (project_id, app_id, replica_id, run_id, at, stream, line)
-    select "projectId", "appId", "replicaId", "runId", to_timestamp(at / 1000.0), stream, text
-      from json_to_recordset(${JSON.stringify(rows)}::json) as line(
-        "projectId" text, "appId" text, "replicaId" text, "runId" uuid, at float8, stream text, text text)`.execute(tx);
+    select (${first.map(({ projectId }) => projectId)}::text[])[place],
+           (${first.map(({ appId }) => appId)}::text[])[place],
+           (${first.map(({ replicaId }) => replicaId)}::text[])[place],
+           (${first.map(({ runId }) => runId)}::uuid[])[place],
+           to_timestamp(at / 1000.0),
+           (${first.map(({ stream }) => stream)}::text[])[place],
+           text
+      from unnest(
+        ${indexes}::integer[], ${lines.map(({ at }) => at)}::float8[], ${lines.map(({ text }) => text)}::text[]
+      ) with ordinality as line(place, at, text, number)
+     order by number`.execute(tx);
   for (const appId of new Set(lines.map((line) => line.appId))) await notify(tx, "app_logs", appId);
 }
 

@@ -8,14 +8,16 @@ import { cleanLine } from "./clean-line.ts";
 import { LineRate, type LineRateLimits } from "./line-rate.ts";
 import { Wake } from "./wake.ts";
 
-/** Lines per statement. */
-const batchMax = 1_000;
-const queueMax = 10_000;
+/** Lines per statement: more gain little, and the lines of other apps wait for one to end. */
+const batchMax = 2_000;
+/** Characters per statement: some of PostgreSQL's memory. */
+const batchWeightMax = 4_000_000;
+const queueMax = 50_000;
 /** Covers a restart of the database. */
 const retryForMs = 30_000;
 const queueWeightMax = 16_000_000;
-/** The most lines of one append that are queued at once, so that a large append does not block other apps. */
-const sliceMax = 500;
+/** Lines of an app in its turn: apps that print much at the same time share each statement. */
+const turnMax = 500;
 /** Covers an app's burst of output; the characters at once are what a driver keeps of unread output. */
 const burstLimits: LineRateLimits = {
   linesAtOnce: 250_000,
@@ -63,17 +65,24 @@ export class AppLogs {
     this.#batcher = new Batcher({
       write: (lines) => store.insertAppLines(this.#parts.db, lines),
       weigh: ({ text }) => text.length,
-      ...{ batchMax, queueMax, queueWeightMax, retryForMs, clock },
+      keyOf: ({ appId }) => appId,
+      batchMax,
+      batchWeightMax,
+      turnMax,
+      queueMax,
+      queueWeightMax,
+      retryForMs,
+      clock,
     });
   }
 
   /**
    * Resolves when lines of one app are stored, in order; rejects when the database stays unreachable. Waits while the queue is
-   * full, and a moment when the app exceeds its budget. When that does not suffice, stores only the last lines and says so.
+   * full and has lines of the app, and a moment when the app exceeds its budget. When that does not suffice, stores only the last lines and says so.
    */
   async append(lines: readonly store.AppLine[]): Promise<void> {
     const kept = await this.#withinBudget(lines.map(clean));
-    for (let at = 0; at < kept.length; at += sliceMax) await this.#batcher.addWhenRoom(kept.slice(at, at + sliceMax));
+    await this.#batcher.addWhenRoom(kept);
   }
 
   /** The replica's last stored lines that belong to no run, from `since` on, belong to these runs too. */
