@@ -124,6 +124,10 @@ export const fieldTests: Readonly<Record<FieldName, Partial<Record<Driver, SeenB
   scalingBuffer: { any: scaling },
   scalingMetric: { any: effects("scalingTarget, scalingMetric and evaluationIntervalSeconds") },
   scalingTarget: { any: effects("scalingTarget, scalingMetric and evaluationIntervalSeconds") },
+  storagePath: {
+    process: { file: "app-storage.test.ts", test: "an app's own storage is seen by no other app" },
+    docker: { file: "docker-app-storage.test.ts", test: "an app's own storage is seen by no other app" },
+  },
   useUv: {
     process: { file: "build.test.ts", test: "uv installs packages when it is asked for" },
     docker: { file: "docker-images.test.ts", test: "packages are installed by uv when useUv is set" },

@@ -32,7 +32,10 @@ function head(name: string, kind: DeployableApp["kind"], pythonVersion: string |
   return `${what}
 # All keys, with what they mean: docs/app-settings.md. The tables are called cerebrium because that is the name of the
 # interface that Slipway speaks, so that apps written for it run here unchanged.
-# Files that outlive replicas go below /persistent-storage, which all apps of the project share: use a folder of its own there.
+# Files that outlive replicas go below /persistent-storage, which all apps of the project share: use a folder of its own there,
+# or give the app storage that no other app sees:
+# [slipway.storage]
+# path = "/data"
 
 [cerebrium.deployment]
 name = ${JSON.stringify(name)}

@@ -53,12 +53,13 @@ export const appsLife = {
 
   delete: changeCommand({
     name: "apps delete",
-    about: `Delete an app. Its calls are refused at once, and its replicas, logs, runs, results and secrets are removed; its
-audit log and usage are kept. This cannot be undone.`,
+    about: `Delete an app. Its calls are refused at once, and its replicas, logs, runs, results, secrets and storage of its own
+are removed; its audit log and usage are kept. This cannot be undone.`,
     examples: ["apps delete hello", "apps delete hello --yes"],
     of: "app",
     isNamed: true,
-    question: ({ given }) => `Delete the app ${given.operand("app")} with its logs, runs and secrets?`,
+    question: ({ given }) =>
+      `Delete the app ${given.operand("app")} with its logs, runs, secrets and storage of its own?`,
     change: ({ api, path }) => answerOf(api.DELETE(route, { params: { path } })),
     said,
   }),

@@ -2,7 +2,14 @@
 // generated from it. Rules across fields are in the server's `apps/settings-rules.ts`.
 import { computeTypes, loadBalancingAlgorithms, logLevels, scalingMetrics } from "./app-choices.ts";
 import type { Field, FieldChange, ValueOf } from "./field.ts";
-import { buildSecretsField, egressField, gitLfsField, gitSubmodulesField, retriesField } from "./own-fields.ts";
+import {
+  buildSecretsField,
+  egressField,
+  gitLfsField,
+  gitSubmodulesField,
+  retriesField,
+  storagePathField,
+} from "./own-fields.ts";
 import { corsFields, webFields } from "./web-fields.ts";
 
 /** A relative path without `..`, backslashes and control characters. */
@@ -360,6 +367,7 @@ export const appFields = {
     default: 100,
     about: "Target value of the metric: percent for utilization metrics, otherwise calls per second and replica.",
   },
+  storagePath: storagePathField,
   useUv: {
     kind: "boolean",
     change: "build",

@@ -93,6 +93,7 @@ const byName: Json = {
     egressCidrs: "203.0.113.0/24",
     entrypoint: "uvicorn main:app --port 8000",
     healthcheckEndpoint: "/health",
+    storagePath: "/data",
   },
   ...{
     id: appId,

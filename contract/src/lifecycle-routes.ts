@@ -37,7 +37,7 @@ export const lifecycleRoutes = {
     method: "DELETE",
     path: paths.app,
     about:
-      "Deletes an app. Its name is free and its calls are refused at once; running calls and attempts of runs may end within the app's grace period, waiting runs are cancelled. Then its replicas, artifacts, logs, runs, results, secrets and deliveries are removed; its audit log and usage are kept.",
+      "Deletes an app. Its name is free and its calls are refused at once; running calls and attempts of runs may end within the app's grace period, waiting runs are cancelled. Then its replicas, artifacts, logs, runs, results, secrets, deliveries and storage of its own (storagePath) are removed; its audit log and usage are kept.",
     access: "apps.delete",
     audit: "app.delete",
     status: 200,

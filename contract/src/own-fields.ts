@@ -49,6 +49,31 @@ export const gitLfsField = {
   about: "Fetch the files in the app's folder that the repository stores in Git LFS.",
 } as const;
 
+/** Folders whose names begin like this are the system's or the platform's, with all that is in them. */
+const systemFolders = [
+  "bin|boot|cortex|dev|etc|gnu|lib|lib32|lib64|libx32|nix|persistent-storage|proc|run|sbin|sys|tmp|usr|venv",
+  "opt/(?:conda-packages|python|slipway|venv)|var/(?:lock|run|tmp)",
+].join("|");
+/** These hold what others put there: only a folder in them may be chosen. */
+const sharedFolders = "home|home/app|opt|root|var|var/lib";
+
+/** Where the app's own storage is mounted. */
+export const storagePathField = {
+  kind: "text",
+  change: "replica",
+  toml: "slipway.storage.path",
+  form: new RegExp(
+    `^(?!/(?:${systemFolders})(?:/|$))(?!/(?:${sharedFolders})/?$)` +
+      "(?:/(?!\\.{1,2}(?:/|$))[A-Za-z0-9._-]{1,100}){1,10}/?$",
+  ),
+  allowed:
+    'an absolute path such as /data (letters, digits, ".", "_" and "-", at most 10 folders, none of them ".."), which is not a folder of the system or the platform such as /etc, /usr, /tmp, /cortex or /persistent-storage, nor in one',
+  default: null,
+  defaultAbout: "none: the app has only /persistent-storage, which it shares with the other apps of its project",
+  about:
+    "Where the app sees storage of its own, which no other app sees. It outlives replicas and releases, counts as storage of the project, and is deleted with the app.",
+} as const;
+
 /** How often a run is tried again. */
 export const retriesField = {
   kind: "integer",

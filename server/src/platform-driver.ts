@@ -8,6 +8,7 @@ import type { Artifact, Driver } from "#drivers/driver.ts";
 import { egressRefusal } from "#drivers/egress.ts";
 import { openDriver } from "#drivers/open.ts";
 import type { OpenedDriver } from "#drivers/opened-driver.ts";
+import { storagePathRefusal } from "#drivers/storage.ts";
 import { whyNever } from "#drivers/pools/fit.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Config, dataPaths } from "./config.ts";
@@ -35,7 +36,8 @@ export function whyNeverHere(
   return (
     whyNever(placement.pools, wanted, advised) ??
     whyNoRuntime(capabilities.containerRuntimes, wanted.containerRuntime, advised) ??
-    egressRefusal(capabilities.egress, wanted.egressCidrs, advised)
+    egressRefusal(capabilities.egress, wanted.egressCidrs, advised) ??
+    storagePathRefusal(capabilities, wanted, advised)
   );
 }
 

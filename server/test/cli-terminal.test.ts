@@ -50,7 +50,7 @@ test(
     const api = await startManagementApi(t);
     const path = `/v2/projects/${api.projectId}/apps`;
     await api.call("POST", `${path}/git`, { body: { name: "hello", gitRepo: "acme/examples" } });
-    const question = "Delete the app hello with its logs, runs and secrets? [y/N]";
+    const question = "Delete the app hello with its logs, runs, secrets and storage of its own? [y/N]";
     const ask = (answer: string) => onTerminal(t, api, { words: ["apps", "delete", "hello"], question, answer });
     const refused = await ask("n\r");
     assert.equal(refused.code, 1);

@@ -101,6 +101,7 @@ test("all fields together are taken, and kept as they were sent", async (t) => {
     scalingBuffer: 1,
     scalingMetric: "requests_per_second",
     scalingTarget: 250,
+    storagePath: "/data",
     useUv: true,
   };
   assert.deepEqual(Object.keys(all).toSorted(), fieldNames.toSorted(), "every field is sent");

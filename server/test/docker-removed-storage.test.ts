@@ -77,5 +77,5 @@ test("a container that keeps writing in a removed folder is ended, and the folde
 test("a container whose removed folder grows beyond the project's limit is ended", { skip }, async (t) => {
   const { sink, spec } = await removeUnder(t, 20_000_000);
   const { reason } = await sink.told("exited", spec.replicaId);
-  assert.match(reason, /\/persistent-storage holds \d+ MB, more than its limit of 20 MB/);
+  assert.match(reason, /storage holds \d+ MB, more than its limit of 20 MB/);
 });

@@ -91,7 +91,7 @@ while size > 4096:
 time.sleep(1000)`;
 
 const nearlyFull =
-  /disk is nearly full \(room for \d+ MB\), and (this replica has written|the project's \/persistent-storage has grown by) \d+ MB/;
+  /disk is nearly full \(room for \d+ MB\), and (this replica has written|the project's storage has grown by) \d+ MB/;
 
 describe("an app that fills the disk is ended with that reason, and others go on", { skip }, () => {
   const ways: Record<string, { readonly code: string; readonly reason: RegExp }> = {
@@ -212,7 +212,7 @@ test("a project that has filled the disk may not start until there is room; othe
   await stage.sink.told("exited", spec.replicaId);
   await assert.rejects(start(stage, neighbour), (error: Error) => {
     assert.ok(error instanceof StartRefused);
-    assert.match(error.message, /\/persistent-storage has grown by .*: delete files there/);
+    assert.match(error.message, /storage has grown by .*: delete files in \/persistent-storage/);
     return true;
   });
   assert.match(
@@ -275,7 +275,10 @@ test("a project whose volume has a size of its own may not write more than that"
   const spec = await start(stage, write);
   stage.disk.limitStorage(spec.projectId, 50_000_000);
   const { reason } = await stage.sink.told("exited", spec.replicaId);
-  assert.match(reason, /holds [56]\d MB, more than its limit of 50 MB \(the size of its volume\): delete files there/);
+  assert.match(
+    reason,
+    /holds [56]\d MB, more than its limit of 50 MB \(the size of its volume\): delete files in \/persistent-storage/,
+  );
 });
 
 test("a project over its limit may run to delete files, but its storage may not grow", { skip }, async (t) => {
@@ -286,7 +289,7 @@ test("a project over its limit may run to delete files, but its storage may not 
   const { reason } = await stage.sink.told("exited", spec.replicaId);
   assert.match(
     reason,
-    /holds [56]\d MB, more than its limit of 50 MB \(SLIPWAY_STORAGE_LIMIT_GB\): delete files there/,
+    /holds [56]\d MB, more than its limit of 50 MB \(SLIPWAY_STORAGE_LIMIT_GB\): delete files in \/persistent-storage/,
   );
   const more = await start(stage, write("two"));
   assert.match(

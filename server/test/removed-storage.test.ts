@@ -118,7 +118,7 @@ test("a replica of a project whose removed folders have grown beyond its limit i
   const files = new StorageFiles({ storageDir: join(dataDir, "storage"), userOf: () => null, isUserOwned });
   await files.removeFolder({ projectId: spec.projectId, names: ["r"] });
   const { reason } = await sink.told("exited", spec.replicaId);
-  assert.match(reason, /\/persistent-storage holds \d+ MB, more than its limit of 20 MB/);
+  assert.match(reason, /storage holds \d+ MB, more than its limit of 20 MB/);
 });
 
 /** Deeper than the system takes a path. */

@@ -63,7 +63,7 @@ export function DangerPage(): ReactNode {
           </section>
           {may("apps.delete") ? (
             <DeleteByName kind="app" name={detail.name} onDelete={remove}>
-              Ends its calls, runs and builds, and removes its releases, logs and secrets.
+              Ends its calls, runs and builds, and removes its releases, logs, secrets and storage of its own.
             </DeleteByName>
           ) : (
             <p className="muted">Your role does not allow you to delete apps.</p>

@@ -44,6 +44,7 @@ const groups: readonly (readonly [string, readonly FieldName[]])[] = [
         "dockerAuth",
         "buildSecrets",
         "containerRuntime",
+        "storagePath",
       ] as const),
       ...(["logLevel", "gitAutoDeploy", "gitSubmodules", "gitLfs", "partialUpload"] as const),
     ],

@@ -134,10 +134,15 @@ export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
     update apps set removed_at = clock_timestamp() where id = ${id} and removed_at is null and not (${isLeft})`;
 }
 
-/** Those of the ids that deleted projects have of whose apps nothing is left. */
-export async function readRemovedProjects(db: Db, projectIds: readonly string[]): Promise<readonly ProjectId[]> {
-  const { rows } = await sql<{ id: ProjectId }>`
-    select id from projects where id = any(${projectIds}) and deleted_at is not null
-      and not exists (select from apps where project_id = projects.id and removed_at is null)`.execute(db);
+/**
+ * Those of the ids that deleted apps have of which nothing else is left, or deleted projects of whose apps nothing is left. An id that
+ * is unknown here is not one of them: another database may know it.
+ */
+export async function readRemoved(db: Db, ids: readonly string[]): Promise<readonly string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from projects where id = any(${ids}) and deleted_at is not null
+      and not exists (select from apps where project_id = projects.id and removed_at is null)
+    union all
+    select id from apps where id = any(${ids}) and removed_at is not null`.execute(db);
   return rows.map(({ id }) => id);
 }

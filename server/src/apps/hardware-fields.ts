@@ -1,4 +1,4 @@
-// The fields of an app that say what its replicas need of a machine, its engine and its network, for the check of whether they
+// The fields of an app that say what its replicas need of a machine, its engine, its network and its sandbox, for the check of whether they
 // can have it here. Pure.
 import type { Advised } from "@slipway/contract/advice.ts";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
@@ -14,6 +14,7 @@ const hardwareFields = [
   "computeTier",
   "containerRuntime",
   "egressCidrs",
+  "storagePath",
 ] as const;
 
 /** What an app asks for; absent: not known yet. */

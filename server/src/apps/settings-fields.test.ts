@@ -270,13 +270,65 @@ const cases: Record<FieldName, Case> = {
     byDefault: 100,
     with: { scalingMetric: "requests_per_second" },
   },
+  storagePath: {
+    fine: ["/data", "/data/models", "/var/lib/ghost/content", "/home/app/data", "/root/.ollama", "/mnt", "/etcetera"],
+    bad: [
+      ...[
+        "",
+        "/",
+        "data",
+        "./data",
+        "/data/../etc",
+        "/..",
+        "/data//x",
+        "/da ta",
+        "/data\n",
+        "/dätä",
+        "/data:ro",
+        "/a,b",
+      ],
+      ...[
+        "/etc",
+        "/etc/ssl/",
+        "/usr/local/lib",
+        "/proc/1",
+        "/dev/shm",
+        "/tmp/x",
+        "/lib64",
+        "/var",
+        "/var/lib/",
+        "/var/run/x",
+      ],
+      ...[
+        "/home",
+        "/home/app",
+        "/opt",
+        "/opt/venv/lib",
+        "/root",
+        "/cortex",
+        "/cortex/data",
+        "/venv",
+        "/persistent-storage/x",
+      ],
+      ...[1, [], `/${"x".repeat(101)}`, "/x".repeat(11)],
+    ],
+    byDefault: null,
+  },
   useUv: flag(false),
 };
 
 /** Fields of this platform's own; all others are those of the published interface. */
 const ownFields: readonly FieldName[] = [
   ...(["buildSecrets", "gitLfs", "gitSubmodules"] as const),
-  ...(["corsCredentials", "corsHeaders", "corsOrigins", "egressCidrs", "keepPathPrefix", "retries"] as const),
+  ...([
+    "corsCredentials",
+    "corsHeaders",
+    "corsOrigins",
+    "egressCidrs",
+    "keepPathPrefix",
+    "retries",
+    "storagePath",
+  ] as const),
 ];
 
 describe("a field of a create request", () => {

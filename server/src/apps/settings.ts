@@ -225,6 +225,7 @@ function assemble(given: GivenValues): AppSettings {
     ...values,
     compute: asList(values.compute ?? appFields.compute.default),
     gitPath: plainPath(values.gitPath ?? appFields.gitPath.default),
+    storagePath: values.storagePath?.replace(/\/$/, "") ?? null,
     dockerfilePath: plainPath(values.dockerfilePath ?? "") || null,
     pythonVersion: pythonVersion(values.pythonVersion ?? appFields.pythonVersion.default, given),
     entrypoint: entrypoint(values.entrypoint ?? appFields.entrypoint.default, given),

@@ -64,6 +64,7 @@ const since = {
   corsHeaders: [],
   corsOrigins: [],
   keepPathPrefix: false,
+  storagePath: null,
   dependencies: { ...first.dependencies, groups: [] },
 };
 

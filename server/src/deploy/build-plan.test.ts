@@ -16,6 +16,7 @@ const none: Capabilities = {
   memoryLimit: false,
   cpuLimit: false,
   egress: { canLimit: false, reason: "as a test" },
+  storagePaths: true,
   keepsLines: true,
   containerRuntimes: null,
 };

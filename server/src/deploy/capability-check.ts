@@ -6,6 +6,7 @@ import type { BuildPlan } from "#drivers/builder.ts";
 import { whyNoRuntime } from "#drivers/container-runtimes.ts";
 import type { Capabilities, Driver } from "#drivers/driver.ts";
 import { egressRefusal } from "#drivers/egress.ts";
+import { storagePathRefusal } from "#drivers/storage.ts";
 import { sharedWarnings, whyNever } from "#drivers/pools/fit.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
 
@@ -38,7 +39,8 @@ export function checkCapabilities(
   const missing =
     whyNever(pools, settings) ??
     whyNoRuntime(capabilities.containerRuntimes, settings.containerRuntime) ??
-    egressRefusal(capabilities.egress, settings.egressCidrs);
+    egressRefusal(capabilities.egress, settings.egressCidrs) ??
+    storagePathRefusal(capabilities, settings);
   if (missing !== null) return { warnings, refusal: missing };
   if (settings.dockerfilePath !== null && !capabilities.dockerfile) {
     return {

@@ -10,7 +10,7 @@ import { Leases, type Lease } from "#store/lease.ts";
 import type { Notifications } from "#store/notify.ts";
 import { BuildStopped } from "./build-ending.ts";
 import type { BuildEnd } from "./build-states.ts";
-import { readRemovedProjects } from "#apps/app-removal-store.ts";
+import { readRemoved } from "#apps/app-removal-store.ts";
 import { readExisting } from "#apps/app-store.ts";
 import { claimable, endAbandoned, readCancelled } from "./build-store.ts";
 import { workOnBuild, type BuildParts } from "./build.ts";
@@ -177,7 +177,7 @@ export class BuildQueue {
         (appIds) => readExisting(db, appIds),
       );
       await builder.collect(() => readUsed(db));
-      await driver.collectStorage((projectIds) => readRemovedProjects(db, projectIds), this.#stopping.signal);
+      await driver.collectStorage((ids) => readRemoved(db, ids), this.#stopping.signal);
     } catch (error) {
       log.warn({ err: error }, "unused artifacts could not be removed; trying again");
       this.#tidyAtMs = this.#tidiedAtMs + tidyPauseMs;

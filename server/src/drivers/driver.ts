@@ -50,6 +50,8 @@ export type ReplicaSpec = Resources &
     readonly provider: string | null;
     /** Names the storage mounted at `/persistent-storage`; replicas with the same name share it. */
     readonly storage: string;
+    /** Where the app's own storage is mounted; null: it has none. */
+    readonly storagePath: string | null;
     /** The maximum number of calls that the platform sends at once. */
     readonly concurrency: number;
     /** How long running calls may take after the replica is asked to stop. */
@@ -144,6 +146,8 @@ export type Capabilities = {
   readonly memoryLimit: boolean;
   readonly cpuLimit: boolean;
   readonly egress: Egress;
+  /** Apps can have storage of their own: there is a view of files for each replica. */
+  readonly storagePaths: boolean;
   /**
    * Every line reaches the platform, even one printed while the platform is down. False: the last lines may be lost
    * with the replica.
@@ -216,7 +220,10 @@ export interface Driver {
    * meanwhile. Ignores running replicas and unknown ids.
    */
   forget(replicaId: ReplicaId): Promise<void>;
-  /** Removes each storage that `readGone` picks from the names (see `ReplicaSpec`) of those that are there; aborted, it goes on the next time. */
+  /**
+   * Removes each storage that `readGone` picks from those that are there: of projects by their names (see `ReplicaSpec`), of apps by
+   * their ids. Aborted, it goes on the next time.
+   */
   collectStorage(
     readGone: (storages: readonly string[]) => Promise<readonly string[]>,
     signal: AbortSignal,

@@ -8,6 +8,7 @@ import { Gate } from "#lib/gate.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { measure, type DiskUsage } from "./disk/disk-usage.ts";
 import { removeTree } from "./remove-folder.ts";
+import { appStorageName } from "./storage.ts";
 
 type Options = {
   readonly storageDir: string;
@@ -106,11 +107,14 @@ export class RemovedFolders {
   }
 }
 
-/** The folders of a project's storage that are there: its files, and what was removed of them and has not gone. */
+/**
+ * The folders of a project's storage that are there: its files, its apps' own storage, and what was removed of them and has not
+ * gone.
+ */
 export function storageFolders(storageDir: string, projectId: ProjectId): readonly string[] {
   const root = join(storageDir, projectId);
-  const removed = ownFolders(removedDir(storageDir), projectId);
-  return existsSync(root) ? [root, ...removed] : removed;
+  const others = [appStorageName, removedName].flatMap((name) => ownFolders(join(storageDir, name), projectId));
+  return existsSync(root) ? [root, ...others] : others;
 }
 
 /** A project's own entries in a folder shared with others: names that start with its id. */

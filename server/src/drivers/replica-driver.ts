@@ -10,7 +10,7 @@ import { Execs } from "./execs.ts";
 import type { Placement } from "./pools/placement.ts";
 import type { PoolClaim } from "./pools/pool.ts";
 import { Starts } from "./starts.ts";
-import { collectStorage } from "./storage.ts";
+import { collectStorage, storagePathRefusal } from "./storage.ts";
 import type { DriverParts } from "./opened-driver.ts";
 
 /** A replica that the driver runs, or that has exited and is not forgotten. */
@@ -120,7 +120,11 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
 
   #claimFor(spec: ReplicaSpec): PoolClaim {
     const { disk } = this.#options;
-    const refusal = unlimitedRefusal(this.capabilities.egress, spec) ?? disk?.startRefusal(spec.projectId) ?? null;
+    const refusal =
+      unlimitedRefusal(this.capabilities.egress, spec) ??
+      storagePathRefusal(this.capabilities, spec) ??
+      disk?.startRefusal(spec.projectId) ??
+      null;
     if (refusal !== null) throw new StartRefused(refusal);
     const claim = this.placement.hold(spec.replicaId, spec);
     if (claim === null) throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });

@@ -10,10 +10,10 @@ import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { measure } from "./disk/disk-usage.ts";
 import { RemovedFolders, storageFolders, type RemovalState } from "./removed-folders.ts";
-import { makeOwnedFolder } from "./storage.ts";
+import { appStorageName, makeOwnedFolder } from "./storage.ts";
 
 export type StorageFilesOptions = {
-  /** One folder per project. Names that begin with a dot are not storages but folders of this class. */
+  /** One folder per project, and one for each app with storage of its own. Names that begin with a dot are not storages but folders of this class. */
   readonly storageDir: string;
   /** Who owns the files of a project; null: the platform's own user. */
   readonly userOf: (projectId: ProjectId) => number | null;
@@ -190,8 +190,11 @@ export class StorageFiles {
 
   /** The projects that have a storage, in any order. */
   async projects(): Promise<ProjectId[]> {
-    const names = await readdir(this.#options.storageDir).catch(() => []);
-    return names.filter((name) => !name.startsWith(".")) as ProjectId[];
+    const { storageDir } = this.#options;
+    const names = await readdir(storageDir).catch(() => []);
+    const ofApps = await readdir(join(storageDir, appStorageName)).catch(() => []);
+    const projects = [...names.filter((name) => !name.startsWith(".")), ...ofApps.map(projectOfApp)];
+    return [...new Set(projects)] as ProjectId[];
   }
 
   /**
@@ -212,6 +215,11 @@ export class StorageFiles {
   #root(projectId: ProjectId): string {
     return join(this.#options.storageDir, projectId);
   }
+}
+
+/** The part of an app's id that is its project's. */
+function projectOfApp(appId: string): string {
+  return /^.*?p-[0-9a-f]{8}/.exec(appId)?.[0] ?? appId;
 }
 
 /** The folder that a path ends in, and the last name. */

@@ -1,14 +1,44 @@
-// The folders of projects that are mounted at `/persistent-storage`, the same ones whichever driver runs replicas.
+// The folders of projects that are mounted at `/persistent-storage`, and those of single apps, the same ones whichever driver runs
+// replicas.
+import { howToChange, type Advised } from "@slipway/contract/advice.ts";
 import { chownSync, mkdirSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "#lib/log.ts";
-import type { Driver, ReplicaSpec } from "./driver.ts";
+import type { Capabilities, Driver, ReplicaSpec } from "./driver.ts";
 import { removeTree } from "./remove-folder.ts";
 
 /** The host folder of a replica's storage. */
 export function storageDirOf({ storage }: Pick<ReplicaSpec, "storage">, storageDir: string): string {
   return join(storageDir, storage);
+}
+
+/** Of all apps that have storage of their own, by id of the app. */
+export const appStorageName = ".apps";
+
+/** The host folder of an app's own storage. */
+export function appStorageDir(appId: string, storageDir: string): string {
+  return join(storageDir, appStorageName, appId);
+}
+
+/** What a replica has of the storage: host folders, and where it sees them. */
+export function storageMounts(
+  spec: Pick<ReplicaSpec, "storage" | "storagePath" | "appId">,
+  storageDir: string,
+): readonly { readonly from: string; readonly at: string }[] {
+  const shared = { from: storageDirOf(spec, storageDir), at: "/persistent-storage" };
+  if (spec.storagePath === null) return [shared];
+  return [shared, { from: appStorageDir(spec.appId, storageDir), at: spec.storagePath }];
+}
+
+/** Why an app cannot have its own storage here, in a sentence; null: it can, or has none. */
+export function storagePathRefusal(
+  { storagePaths }: Pick<Capabilities, "storagePaths">,
+  { storagePath = null }: { readonly storagePath?: string | null },
+  advised: Advised = "owner",
+): string | null {
+  if (storagePaths || storagePath === null) return null;
+  return `storagePath is ${storagePath}, but apps run without a sandbox here, so that none can have storage that others do not see. Leave it out${howToChange(advised)}, or ask the operator for sandboxes (docs/guides/isolation.md).`;
 }
 
 /** Creates the folder; `user` null: it belongs to the platform's user. */
@@ -27,12 +57,19 @@ export async function collectStorage(
   }: { readonly storageDir: string; readonly isUserOwned?: boolean; readonly log: Log },
   ...[readGone, signal]: Parameters<Driver["collectStorage"]>
 ): Promise<void> {
-  const names = await readdir(storageDir).catch(() => []);
-  const gone = names.length === 0 ? [] : await readGone(names);
-  for (const name of gone) {
-    await removeTree(join(storageDir, name), { signal, isUserOwned }).catch((error: unknown) => {
+  const ofProjects = await readdir(storageDir).catch(() => []);
+  const ofApps = await readdir(join(storageDir, appStorageName)).catch(() => []);
+  const dirs = new Map([
+    ...ofProjects.filter((name) => !name.startsWith(".")).map((id) => [id, join(storageDir, id)] as const),
+    ...ofApps.map((id) => [id, appStorageDir(id, storageDir)] as const),
+  ]);
+  const gone = dirs.size === 0 ? [] : await readGone([...dirs.keys()]);
+  for (const id of gone) {
+    const dir = dirs.get(id);
+    if (dir === undefined) continue;
+    await removeTree(dir, { signal, isUserOwned }).catch((error: unknown) => {
       if (signal.aborted) return;
-      log.warn({ err: error, storage: name }, "the storage of a deleted project could not be removed");
+      log.warn({ err: error, storage: id }, "the storage of a deleted app or project could not be removed");
     });
   }
 }

@@ -62,6 +62,7 @@ export function replicaSpec(
     keepsPathPrefix: settings.keepPathPrefix,
     tier: settings.computeTier,
     storage: projectId,
+    storagePath: settings.storagePath,
     concurrency: settings.replicaConcurrency,
     graceSeconds: settings.responseGracePeriodSeconds,
   };

@@ -37,6 +37,7 @@ export const processCapabilities: Capabilities = {
   memoryLimit: true,
   cpuLimit: true,
   egress: { canLimit: false, reason: "as a test" },
+  storagePaths: true,
   keepsLines: true,
   containerRuntimes: null,
 };

@@ -89,6 +89,7 @@ const everything: Capabilities = {
   memoryLimit: true,
   cpuLimit: true,
   egress: { canLimit: true, allowed: [] },
+  storagePaths: true,
   keepsLines: true,
   containerRuntimes: null,
 };

@@ -25,6 +25,7 @@ export function replicaSpec(given: Partial<ReplicaSpec> & Pick<ReplicaSpec, "art
     region: null,
     provider: null,
     storage: projectId,
+    storagePath: null,
     concurrency: 1,
     graceSeconds: 5,
     egressCidrs: null,

@@ -87,7 +87,7 @@ function overLimit({ kind, id, now, before }: Measured, limits: DiskLimits): str
   if (kind === "storage") {
     const storageBytes = storageLimit(limits, id);
     if (storageBytes === null || now.bytes <= Math.max(storageBytes, before.bytes + growthBytesMin)) return null;
-    return `The project's /persistent-storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes?.has(id) === true ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files there; it must not grow.`;
+    return `The project's storage holds ${sizeText(now.bytes)}, more than its limit of ${sizeText(storageBytes)} (${limits.ownStorageBytes?.has(id) === true ? "the size of its volume" : "SLIPWAY_STORAGE_LIMIT_GB"}): delete files in /persistent-storage or in its apps' own storage; it must not grow.`;
   }
   // Folders that a build shares with others already had content.
   const written = kind === "build" ? now.bytes - before.bytes : now.bytes;
@@ -113,12 +113,12 @@ function grownReason({ kind, now, before }: Measured, room: FreeSpace, isOfFiles
   const advice = "make it write less, or ask the operator for a larger disk";
   const start = nearlyFull(room, isOfFiles);
   if (kind === "storage")
-    return `${start}, and the project's /persistent-storage has grown by ${grown}: delete files there, ${advice}.`;
+    return `${start}, and the project's storage has grown by ${grown}: delete files in /persistent-storage or in its apps' own storage, ${advice}.`;
   const what = kind === "build" ? "this build" : "this replica";
   return `${start}, and ${what} has written ${grown}: ${advice}.`;
 }
 
 function slowReason({ kind }: Growing, room: FreeSpace, isOfFiles: boolean): string {
-  const what = { storage: "the project's /persistent-storage", build: "this build", replica: "this replica" }[kind];
+  const what = { storage: "the project's storage", build: "this build", replica: "this replica" }[kind];
   return `${nearlyFull(room, isOfFiles)}, and ${what} holds so many files that they cannot be counted in time: keep fewer files, or ask the operator for a larger disk.`;
 }

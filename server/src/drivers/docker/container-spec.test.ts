@@ -16,7 +16,13 @@ function made(gpus: readonly string[]) {
   const { compute, cpuCores, memoryGb, tier } = spec;
   const claim = { pool: "machine", compute, cpuCores, memoryGb, tier, gpus };
   const { Env = [], HostConfig } = containerSpec(spec, {
-    ...{ claim, instanceId: "instance", network: "network", storageDir: "/storage", cores: 8 },
+    ...{
+      claim,
+      instanceId: "instance",
+      network: "network",
+      storage: [{ from: "/storage", at: "/persistent-storage" }],
+      cores: 8,
+    },
     ...{ runtime: undefined, nameServers: null, filesMax: 1024, isPublished: false },
   });
   const names = Env.map((line) => line.slice(0, line.indexOf("=")));

@@ -42,8 +42,8 @@ export type ContainerContext = {
   readonly instanceId: string;
   /** The app's network. */
   readonly network: string;
-  /** The host folder of the project's storage. */
-  readonly storageDir: string;
+  /** Host folders of the storage, and where the app sees them. */
+  readonly storage: readonly { readonly from: string; readonly at: string }[];
   readonly cores: number;
   /** The OCI runtime; undefined: the engine's default. */
   readonly runtime: string | undefined;
@@ -92,7 +92,7 @@ export function containerSpec(spec: ReplicaSpec, context: ContainerContext): Con
       ...(context.isPublished ? { PortBindings: { [`${port}/tcp`]: [{ HostIp: "127.0.0.1", HostPort: "" }] } } : {}),
       Dns: dnsOf(context),
       ExtraHosts: [`${hostName}:${hostAddress}`],
-      Mounts: [{ Type: "bind", Source: context.storageDir, Target: "/persistent-storage" }],
+      Mounts: context.storage.map(({ from, at }) => ({ Type: "bind", Source: from, Target: at })),
       Memory: memoryBytes,
       // No swap on top.
       MemorySwap: memoryBytes,

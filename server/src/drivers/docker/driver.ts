@@ -19,7 +19,7 @@ import {
   type ReplicaUsage,
 } from "#drivers/driver.ts";
 import { ReplicaDriver, type ReplicaDriverOptions } from "#drivers/replica-driver.ts";
-import { makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
+import { makeOwnedFolder, storageMounts } from "#drivers/storage.ts";
 import { assert } from "#lib/assert.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -93,6 +93,7 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
               reason: "firewall rules for containers are not set (SLIPWAY_APP_NETWORK, root, the program nft)",
             }
           : { canLimit: true, allowed: options.firewall.allowed },
+      storagePaths: true,
       // The engine keeps a bounded number of them.
       keepsLines: false,
       get containerRuntimes() {
@@ -202,13 +203,14 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
 
   async #create(spec: ReplicaSpec, claim: PoolClaim): Promise<string> {
     const { engine, storageDir, instanceId, firewall } = this.#options;
-    const storage = storageDirOf(spec, storageDir);
-    makeOwnedFolder(storage, process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null);
+    const storage = storageMounts(spec, storageDir);
+    const user = process.getuid?.() === 0 ? dockerArtifact(spec.artifact).user : null;
+    for (const { from } of storage) makeOwnedFolder(from, user);
     const context = {
       claim,
       ...{
         instanceId,
-        storageDir: storage,
+        storage,
         cores: engine.facts.cores,
         runtime: spec.containerRuntime === null ? undefined : this.#runtimes[spec.containerRuntime],
         filesMax: engine.facts.filesMax,

@@ -78,6 +78,7 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       memoryLimit: this.#holds("memory"),
       cpuLimit: this.#holds("cpu"),
       egress: egressOf(options.sandbox),
+      storagePaths: options.sandbox.kind === "namespaces",
       keepsLines: true,
       containerRuntimes: null,
     };

@@ -7,7 +7,7 @@ import { chownSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
-import { makeOwnedFolder, storageDirOf } from "#drivers/storage.ts";
+import { makeOwnedFolder, storageDirOf, storageMounts } from "#drivers/storage.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { sinceBootMs } from "#lib/clock.ts";
@@ -59,8 +59,6 @@ export type LaunchContext = {
 
 export type Launched = { readonly child: ChildProcess; readonly paths: ReplicaPaths; readonly record: ReplicaRecord };
 
-/** Path of the project's storage in a sandboxed app. */
-const storagePath = "/persistent-storage";
 /** The alternative path of the environment of a sandboxed app, which its tracebacks name. */
 const venvAlias = "/venv";
 /** A sandboxed app's home. */
@@ -184,13 +182,12 @@ type Place = { readonly paths: ReplicaPaths; readonly context: LaunchContext };
 
 async function prepareFolders(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }: Place): Promise<void> {
   const user = ownerOf(spec.projectId, context.sandbox);
-  const storage = storageDirOf(spec, context.storageDir);
   mkdirSync(context.replicasDir, { recursive: true, mode: 0o700 });
   mkdirSync(paths.dir, { mode: 0o700 });
   mkdirSync(paths.overlayWork);
   for (const dir of [paths.home, paths.temporary, paths.code, paths.listen]) makeOwnedFolder(dir, user);
   mkdirSync(context.socketsDir, { recursive: true, mode: 0o700 });
-  makeOwnedFolder(storage, user);
+  for (const { from } of storageMounts(spec, context.storageDir)) makeOwnedFolder(from, user);
   for (const path of [paths.stdout, paths.stderr, paths.ready]) makeOutput(path, user);
   // The builder ran as root, but the app is not root and writes beside its code.
   if (user !== null && statSync(artifact.appDir).uid !== user) {
@@ -223,7 +220,7 @@ function programOf(
   const places = {
     homeDir: isSandboxed ? homePath : paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
-    storageDir: isSandboxed ? storagePath : storageDirOf(spec, context.storageDir),
+    storageDir: isSandboxed ? "/persistent-storage" : storageDirOf(spec, context.storageDir),
     ...{ venvDir, python },
     takesRootPath: artifact.takesRootPath,
     gpus: context.claim.gpus,
@@ -285,7 +282,7 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
   const isOverlaid = usesOverlay(artifact, context);
   const { base } = context.shells;
   const placed = [
-    { from: storageDirOf(spec, context.storageDir), at: storagePath },
+    ...storageMounts(spec, context.storageDir),
     { from: paths.home, at: homePath },
     { from: paths.listen, at: listenPath },
   ];
@@ -294,6 +291,7 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
     ...(venvDir === null ? [] : [venvDir]),
     ...(spec.runtime === "cortex" ? [context.runtimeDir] : []),
   ].filter((path, index, all) => all.indexOf(path) === index);
+  refuseOverlap(spec, [appDir, ...readOnly]);
   // The machine's own Python may be there.
   const hasAlias = venvDir !== null && !readOnly.some((path) => isBelow(path, venvAlias));
   return {
@@ -306,6 +304,13 @@ function viewOf(spec: ReplicaSpec, artifact: ProcessArtifact, { paths, context }
     placed: isOverlaid ? placed : [...placed, { from: paths.code, at: appDir }],
     aliases: [{ of: appDir, at: codeAlias }, ...(hasAlias ? [{ of: venvDir, at: venvAlias }] : [])],
   };
+}
+
+/** The app's own storage would hide a folder that it needs, or could not be mounted in one that it must not change. */
+function refuseOverlap({ storagePath: at }: ReplicaSpec, needed: readonly string[]): void {
+  const other = at === null ? undefined : needed.find((path) => isBelow(path, at) || isBelow(at, path));
+  if (other === undefined) return;
+  throw new StartRefused(`storagePath is ${at}, but the app's programs are in ${other} here: choose another path.`);
 }
 
 /**
