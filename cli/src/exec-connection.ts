@@ -65,8 +65,8 @@ export class ExecConnection {
       return await outcome;
     } finally {
       restore();
-      process.stdin.pause();
-      process.stdin.unref();
+      // A file, such as /dev/null of a cron job, has no unref.
+      process.stdin.destroy();
     }
   }
 

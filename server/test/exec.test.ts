@@ -248,6 +248,14 @@ async function checkCommandLine({ t, platform, replicaId }: Stage): Promise<void
   const input = "line\n".repeat(100_000);
   const echo = await slipway(["exec", "worker", "-i", "-c", replicaId, "--", "cat"], { input }).ended;
   assert.deepEqual([echo.code, echo.stdout.length, echo.stderr], [0, input.length, ""]);
+  // As in a cron job.
+  const main = join(import.meta.dirname, "../../cli/src/main.ts");
+  const withoutInput = ["sh", "-c", '"$@" </dev/null', "sh", process.execPath, main];
+  for (const option of ["-c", "-ic"]) {
+    const words = ["exec", "worker", option, replicaId, "--", "sh", "-c", "cat; exit 4"];
+    const ended = await slipway(words, { program: withoutInput }).ended;
+    assert.deepEqual([ended.code, ended.stdout, ended.stderr], [4, "", ""]);
+  }
   const ofOther = `${pathOf(platform)}/apps/${projectId}-other/containers`;
   await until("the other app sleeps", async () => {
     const { body } = await platform.api("GET", ofOther);
@@ -265,7 +273,6 @@ async function checkCommandLine({ t, platform, replicaId }: Stage): Promise<void
     assert.match(ended.stderr, message);
   }
   const terminal = join(import.meta.dirname, "support/on-terminal.py");
-  const main = join(import.meta.dirname, "../../cli/src/main.ts");
   const words = ["exec", "worker", "-it"];
   const shell = slipway(words, { program: ["python3", terminal, process.execPath, main], input: null });
   await until("there is a prompt", () => shell.stdout().includes("$"));
