@@ -12,17 +12,29 @@ import { fileURLToPath } from "node:url";
 
 const main = fileURLToPath(new URL("main.ts", import.meta.url));
 
-type Found = { readonly name: string; readonly state: string; readonly about: string };
+type Found = { readonly name: string; readonly state: string; readonly about: string; readonly todo?: string };
 
-/** `programs`: all that the machine has, as shell scripts. */
-async function doctor(t: TestContext, programs: Readonly<Record<string, string>>, env: Record<string, string>) {
+/** `programs`: all that the machine has, as shell scripts, but for what is in the folder `later` of its PATH. */
+async function doctor(
+  t: TestContext,
+  programs: Readonly<Record<string, string>>,
+  env: Record<string, string>,
+  later = "",
+) {
   const home = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
   t.after(() => rmSync(home, { recursive: true }));
   for (const [name, script] of Object.entries(programs)) {
     writeFileSync(join(home, name), `#!/bin/sh\n${script}\n`);
     chmodSync(join(home, name), 0o755);
   }
-  const given = { env: { PATH: home, HOME: home, SLIPWAY_DATA_DIR: join(home, "no/such"), ...env } };
+  const given = {
+    env: {
+      PATH: later === "" ? home : `${home}:${later}`,
+      HOME: home,
+      SLIPWAY_DATA_DIR: join(home, "no/such"),
+      ...env,
+    },
+  };
   const child = spawn(process.execPath, [main, "doctor", "--json"], given);
   let stdout = "";
   child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
@@ -61,12 +73,18 @@ test("an engine that answers, but does not build or run, is a fault with the eng
   const oldBuild = `printf '%s\\n' '#5 ERROR: executor failed running [/bin/sh -c true]: ${cause}' '------' >&2; exit 1`;
   const newBuild = `echo 'ERROR: failed to build: failed to solve: process "/bin/sh -c true" did not complete successfully: ${cause}' >&2; exit 1`;
   const run = `echo 'docker: Error response from daemon: ${cause}.' >&2; exit 125`;
-  for (const [word, script, about] of [
-    ["build", oldBuild, `engine 27.1 cannot build an image: ${cause}`],
-    ["build", newBuild, `engine 27.1 cannot build an image: ${cause}`],
-    ["run", run, `engine 27.1 builds images, but cannot run a container: ${cause}.`],
+  const network = `printf '%s\\n' 'Error response from daemon: unable to insert jump to DOCKER' ' (exit status 2)' >&2; exit 1`;
+  for (const [words, script, about] of [
+    ["buildx build", oldBuild, `engine 27.1 cannot build an image: ${cause}`],
+    ["buildx build", newBuild, `engine 27.1 cannot build an image: ${cause}`],
+    [
+      "network create",
+      network,
+      "engine 27.1 builds images, but cannot make a network: unable to insert jump to DOCKER",
+    ],
+    ["run --rm", run, `engine 27.1 builds images, but cannot run a container: ${cause}.`],
   ] as const) {
-    const docker = `case "$1" in ${word}) ${script};; esac; echo 27.1`;
+    const docker = `case "$*" in "${words}"*) ${script};; esac; echo 27.1`;
     const { code, of } = await doctor(t, { docker }, {});
     assert.deepEqual([code, of("docker")?.state, of("docker")?.about], [1, "fault", about]);
   }
@@ -77,12 +95,38 @@ test("an engine that answers, but does not build or run, is a fault with the eng
 test("what doctor has made with the engine is removed, and the base image if it was not there", async (t) => {
   const docker = `echo "$*" >>"$HOME/calls"; case "$*" in "image inspect"*) exit 1;; esac; echo 27.1`;
   const { calls } = await doctor(t, { docker, cat: "exec /bin/cat" }, {});
-  const [, , built = "", ran = "", ...removed] = calls;
-  const [, image = ""] = /--tag (slipway-doctor:\w+) -$/.exec(built) ?? [];
+  const [, , , built = "", connected = "", ran = "", ...removed] = calls;
+  const [, name = ""] = /^buildx build --load .*--tag (slipway-doctor-\w+) -$/.exec(built) ?? [];
   assert.deepEqual(
-    [ran, ...removed],
-    [`run --rm ${image} true`, `image rm --force ${image}`, "image rm debian:bookworm-slim"],
+    [connected, ran, ...removed],
+    [
+      `network create ${name}`,
+      `run --rm --network ${name} ${name} true`,
+      `network rm ${name}`,
+      `image rm --force ${name}`,
+      "image rm debian:bookworm-slim",
+    ],
   );
+});
+
+test("without a client that can build, what to install is said, and the engine is not blamed", async (t) => {
+  const docker = `case "$1" in buildx) exit 1;; --version) echo Docker version 28.2.2, build x;; *) echo 27.1;; esac`;
+  const { code, of } = await doctor(t, { docker }, {});
+  const { state, about, todo } = of("docker") ?? {};
+  assert.deepEqual([code, state], [1, "fault"]);
+  assert.match(about ?? "", /^engine 27\.1 answers, but \S+\/docker cannot build images without its plugin buildx$/);
+  assert.match(todo ?? "", /^Install the plugin \(package docker-buildx or docker-buildx-plugin\)\./);
+});
+
+test("a client that cannot build is passed over for one that can, as the platform does", async (t) => {
+  const old = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
+  t.after(() => rmSync(old, { recursive: true }));
+  const script =
+    '#!/bin/sh\ncase "$1" in buildx) exit 1;; --version) echo Docker version 20.10.24;; *) echo 20.10;; esac\n';
+  writeFileSync(join(old, "docker"), script, { mode: 0o755 });
+  const docker = 'case "$1" in --version) echo Docker version 28.2.2;; version) echo 20.10;; *) exit 1;; esac';
+  const { of } = await doctor(t, { docker }, {}, old);
+  assert.equal(of("docker")?.about, "engine 20.10 builds an image and runs a container");
 });
 
 test("a machine that has all is fine; clocks that differ are a fault", async (t) => {

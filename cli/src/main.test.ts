@@ -94,6 +94,7 @@ test("only the command that runs the platform loads the platform; the others nee
     "deploy/app-files.ts",
     "deploy/python-packages.ts",
     "drivers/builder.ts",
+    "drivers/docker/docker-client.ts",
     "drivers/project-command.ts",
     "lib/decoded-text.ts",
     "lib/fault.ts",
