@@ -26,6 +26,13 @@ export class PrintedLines {
 /** The reason is among the last lines of the platform. */
 const lastMax = 5;
 
+type Following = {
+  readonly print: (line: string) => void;
+  readonly tell: (message: string) => void;
+  /** See `withCommands`. */
+  readonly commands: Readonly<Record<string, string>>;
+};
+
 /**
  * The end of the build at `path` of the API. `print` gets each line of the log once. Throws `Refused` when the platform does
  * not answer for half a minute; the build goes on then.
@@ -33,7 +40,7 @@ const lastMax = 5;
 export async function followBuild(
   client: ApiClient,
   path: string,
-  { print, tell }: { readonly print: (line: string) => void; readonly tell: (message: string) => void },
+  { print, tell, commands }: Following,
 ): Promise<BuildEnd> {
   const printed = new PrintedLines();
   const end = await follow(client, {
@@ -41,7 +48,9 @@ export async function followBuild(
     print({ data }) {
       const fields = fieldsOf(JSON.parse(data));
       printed.add(textOf(fields, "log"));
-      print(`${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${withCommands(plain(textOf(fields, "log")))}`);
+      print(
+        `${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${withCommands(plain(textOf(fields, "log")), commands)}`,
+      );
     },
   });
   const fields = fieldsOf(JSON.parse(end));

@@ -12,7 +12,10 @@ const commands: Readonly<Record<string, string>> = {
 };
 const operation = /\b(?:GET|POST|PUT|PATCH|DELETE) …\/[\w{}/-]+/g;
 
-/** The message, with a command for each operation that one does. */
-export function withCommands(message: string): string {
-  return message.replaceAll(operation, (found) => commands[found] ?? found);
+/** The message, with a command for each operation that one does; `others` win over the usual ones. */
+export function withCommands(message: string, others: Readonly<Record<string, string>> = {}): string {
+  return message.replaceAll(operation, (found) => others[found] ?? commands[found] ?? found);
 }
+
+/** Where the files of a folder were deployed: a build would take those that were uploaded before. */
+export const ofUploads: Readonly<Record<string, string>> = { "POST …/apps/{app}/builds": "slipway deploy" };

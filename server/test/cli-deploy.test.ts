@@ -57,7 +57,10 @@ test("a folder becomes an app that answers as the command says, and a failure ha
   const failed = await slipway(t, platform, ["deploy", folder, "--json"]).ended;
   assert.equal(failed.code, 1);
   assert.equal(JSON.parse(failed.stdout).status, "init_failure");
-  assert.match(failed.stderr, /^release +Error: .*broken at start.*\n[^]*^hello was not deployed \(init_failure\)\.$/m);
+  assert.match(
+    failed.stderr,
+    /^release +Error: .*broken at start.* build it again \(slipway deploy\)\.\n[^]*^hello was not deployed \(init_failure\)\.$/m,
+  );
   assert.match(failed.stderr, /the app did not start; its output is above\. Run it here with slipway dev/);
   assert.match(failed.stderr, /^hello keeps serving its previous release\.$/m);
   assert.equal((await platform.call("hello", "run", {})).status, 200, "what ran before still does");

@@ -46,6 +46,18 @@ const cases: [string, RegExp][] = [
     /g\+\+ is .*build-essential/,
   ],
   ["sh: 1: make: not found\n  ERROR: Failed building wheel for x", /make is missing: .*build-essential/],
+  [
+    '    raise Exception("you need a C compiler to build uWSGI")\nException: you need a C compiler to build uWSGI\nerror: legacy-install-failure',
+    /a compiler is missing: .* build-essential/,
+  ],
+  [
+    "Exception: Can not find valid pkg-config name.\nSpecify MYSQLCLIENT_CFLAGS and MYSQLCLIENT_LDFLAGS env vars manually",
+    /MySQL is missing: .* default-libmysqlclient-dev, pkg-config and build-essential/,
+  ],
+  [
+    "Exception: no such thing\nerror: legacy-install-failure\n\n× Encountered error while trying to install package.",
+    /It says: Exception: no such thing\. See/,
+  ],
   ["error: can't find Rust compiler\nFailed building wheel for x", /rustc is missing: .* package rustc/],
   ["OSError: [Errno 28] No space left on device", /disk .* is full/],
   [

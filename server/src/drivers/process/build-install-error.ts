@@ -76,10 +76,18 @@ const rules: readonly Rule[] = [
     form: /(?:cannot find -l|library not found for -l)([\w+.-]+)/,
     sentence: ([, name = ""], advice) => lacking(advice, `the system library lib${name}`),
   },
+  {
+    // What mysqlclient says, also where pkg-config itself is missing.
+    form: /Can not find valid pkg-config name/i,
+    sentence: (_, advice) => {
+      const wanted = advice("the Debian packages default-libmysqlclient-dev, pkg-config and build-essential");
+      return `A package has to be compiled here, and the client library of MySQL is missing: ${wanted}`;
+    },
+  },
   { form: /can't find Rust compiler/i, sentence: (_, advice) => lacking(advice, "rustc", "rustc") },
   { form: /CMake must be installed/i, sentence: (_, advice) => lacking(advice, "cmake", "cmake") },
   {
-    form: /command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|No such file or directory: '(?:[^'\n]*\/)?((?:[\w.-]+-)?(?:gcc|g\+\+|cc|c\+\+|clang|make)(?:-[\d.]+)?)'|((?:gcc|g\+\+|cc|c\+\+|clang|make)): (?:command )?not found|Unknown compiler/i,
+    form: /command '(?:[^']*\/)?([\w+.-]+)' failed: No such file|unable to execute '([\w+.-]+)'|No such file or directory: '(?:[^'\n]*\/)?((?:[\w.-]+-)?(?:gcc|g\+\+|cc|c\+\+|clang|make)(?:-[\d.]+)?)'|((?:gcc|g\+\+|cc|c\+\+|clang|make)): (?:command )?not found|Unknown compiler|you need a C compiler/i,
     sentence: ([, ...names], advice) =>
       lacking(advice, names.find((name) => name !== undefined) ?? "a compiler", "build-essential"),
   },
