@@ -6,6 +6,7 @@ import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { openEngine } from "./docker-engine.ts";
 import { freePorts } from "./free-ports.ts";
 import { until } from "./until.ts";
 
@@ -140,7 +141,7 @@ export class ReadersHome {
   readonly env: NodeJS.ProcessEnv;
   readonly #ports: readonly string[];
 
-  private constructor(folder: string, ports: readonly string[]) {
+  private constructor(folder: string, ports: readonly string[], driver: Readonly<Record<string, string>>) {
     this.folder = folder;
     this.slipway = join(folder, "slipway");
     this.dataDir = join(this.slipway, ".slipway");
@@ -152,13 +153,15 @@ export class ReadersHome {
       LANG: "C.UTF-8",
       SLIPWAY_DATA_DIR: this.dataDir,
       SLIPWAY_PORT: ports[0],
-      SLIPWAY_DRIVER: "process",
+      ...driver,
     };
   }
 
-  /** Its ~/slipway has everything of the project, without what is not of it. */
+  /** Its ~/slipway has everything of the project, without what is not of it. SLIPWAY_TEST_GUIDES=docker: apps run in containers. */
   static async make(folder: string): Promise<ReadersHome> {
-    const home = new ReadersHome(folder, await freePorts(guidePorts.length));
+    const driver: Record<string, string> = { SLIPWAY_DRIVER: process.env["SLIPWAY_TEST_GUIDES"] ?? "process" };
+    if (driver["SLIPWAY_DRIVER"] === "docker") driver["SLIPWAY_DOCKER_HOST"] = (await openEngine()).dockerHost;
+    const home = new ReadersHome(folder, await freePorts(guidePorts.length), driver);
     mkdirSync(home.slipway);
     for (const name of readdirSync(projectDir)) {
       if (!name.startsWith(".")) symlinkSync(join(projectDir, name), join(home.slipway, name));
