@@ -40,7 +40,7 @@ export async function insertAppLines(db: Db, lines: readonly AppLine[]): Promise
 
 /** Like `insertAppLines`, in the caller's transaction. */
 export async function addAppLines(tx: Tx, lines: readonly AppLine[]): Promise<void> {
-  // What many lines share is sent once, and each column as one parameter: half again as fast as JSON.
+  // What many lines share is sent once, and each column as one parameter: less work than JSON of whole rows.
   const places = new Map<string, { readonly index: number; readonly line: AppLine }>();
   const placeOf = (line: AppLine): number => {
     const key = JSON.stringify([line.appId, line.replicaId, line.runId, line.stream]);

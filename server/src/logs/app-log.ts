@@ -8,7 +8,7 @@ import { cleanLine } from "./clean-line.ts";
 import { LineRate, type LineRateLimits } from "./line-rate.ts";
 import { Wake } from "./wake.ts";
 
-/** Lines per statement: more gain little, and the lines of other apps wait for one to end. */
+/** Lines per statement: the lines of other apps wait for one to end. */
 const batchMax = 2_000;
 /** Characters per statement: some of PostgreSQL's memory. */
 const batchWeightMax = 4_000_000;
