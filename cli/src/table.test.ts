@@ -82,3 +82,11 @@ test("times are relative on a terminal and whole elsewhere; states are coloured 
   );
   assert.equal(printed(null, (machine) => printFields(machine, { At: moment(at) }))[0], `<dim>At</>  ${at}`);
 });
+
+test("what the platform advises is shown with commands", () => {
+  const fields = { Reason: "It failed: build it again (POST …/apps/{app}/builds)." };
+  assert.deepEqual(
+    printed(80, (machine) => printFields(machine, fields)),
+    ["<dim>Reason</>  It failed: build it again (slipway builds start)."],
+  );
+});

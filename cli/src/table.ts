@@ -1,5 +1,6 @@
 // Prints lists as tables and single things as fields: on a terminal fitted to its width, with relative times and coloured states;
 // for programs whole and in RFC 3339.
+import { withCommands } from "./command-advice.ts";
 import type { Machine, Paint } from "./machine.ts";
 import { cut, plain, widthOf } from "./plain-text.ts";
 import { sinceText } from "./since.ts";
@@ -92,7 +93,7 @@ export function printFields(machine: Machine, fields: Readonly<Record<string, Ce
 /** The text of a cell on this machine. */
 export function cellText({ columns }: Pick<Machine, "columns">, cell: Cell): string {
   if (cell === null || cell === undefined) return "-";
-  if (typeof cell !== "object") return plain(String(cell).replaceAll(/\s*\n\s*/g, " "));
+  if (typeof cell !== "object") return plain(withCommands(String(cell)).replaceAll(/\s*\n\s*/g, " "));
   if ("state" in cell) return plain(cell.state);
   return plain(columns === null ? cell.at : sinceText(cell.at, Date.now()));
 }
