@@ -5,6 +5,7 @@ import { statfsSync, statSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname, resolve } from "node:path";
 import { boundedAnswer } from "./bounded-answer.ts";
+import { databaseCheck } from "./doctor-database.ts";
 import { dockerCheck, type Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
@@ -35,6 +36,7 @@ export const checks: readonly Check[] = [
   { name: "port", run: portCheck },
   { name: "disk", run: diskCheck },
   { name: "platform", run: platformCheck },
+  { name: "database", run: databaseCheck },
 ];
 
 function gitCheck(): Finding {

@@ -151,3 +151,51 @@ test("a machine that has all is fine; clocks that differ are a fault", async (t)
   assert.deepEqual([skewed.code, skewed.of("platform")?.state], [1, "fault"]);
   assert.match(skewed.of("platform")?.about ?? "", /this machine's clock is 3\d{3} s behind it/);
 });
+
+test("the database of the platform here is shown with what grows in it and the settings against that", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const hour = 3_600_000;
+  const tables = [
+    { name: "calls", bytes: 900e6 },
+    { name: "app_logs", bytes: 50e6 },
+    { name: "usage_slices", bytes: 6e6 },
+    { name: "audit_log", bytes: 4e6 },
+  ];
+  let answer: object = {};
+  const about = async (): Promise<string> => (await doctor(t, {}, env)).of("database")?.about ?? "";
+  const port = await serve(t, (request, response) => {
+    const isAllowed = request.headers.authorization === "Bearer op" && request.url === "/v2/operator/platform";
+    response.statusCode = isAllowed ? 200 : 401;
+    response.end(JSON.stringify(answer));
+  });
+  const env = { SLIPWAY_DATA_DIR: folder };
+  assert.equal(await about(), "not looked at: no platform was set up here");
+  const write = (operatorToken: string): void =>
+    writeFileSync(
+      join(folder, "bootstrap.json"),
+      JSON.stringify({ baseUrl: `http://127.0.0.1:${port}`, operatorToken }),
+    );
+  write("op");
+  assert.equal(await about(), "not known: the platform is of an older version");
+  answer = {
+    database: { bytes: 1e9, tables, since: new Date(Date.now() - 12.5 * hour).toISOString(), bytesThen: 500e6 },
+  };
+  const { of } = await doctor(t, {}, env);
+  assert.match(
+    of("database")?.about ?? "",
+    /^1\.0 GB, records of calls 900\.0 MB, logs of apps 50\.0 MB, usage_slices 6\.0 MB, growing by 960\.\d MB a day since the platform was started, 12 h ago$/,
+  );
+  assert.equal(
+    of("database")?.todo,
+    "To keep it smaller: SLIPWAY_CALL_RETENTION_DAYS, SLIPWAY_CALL_RECORDS_PER_MINUTE, SLIPWAY_LOG_RETENTION_DAYS (docs/settings.md).",
+  );
+  answer = { database: { bytes: 1e6, tables: [], since: new Date().toISOString(), bytesThen: 9e5 } };
+  assert.match(await about(), /^1\.0 MB, growth not known yet: the platform was started less than an hour ago$/);
+  answer = {
+    database: { bytes: 1e6, tables: [], since: new Date(Date.now() - 72 * hour).toISOString(), bytesThen: 2e6 },
+  };
+  assert.match(await about(), /^1\.0 MB, not grown since the platform was started, 3 days ago$/);
+  write("old");
+  assert.equal(await about(), "not known: the operatorToken in bootstrap.json is no longer valid");
+});

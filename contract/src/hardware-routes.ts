@@ -26,6 +26,16 @@ export const hardwareAnswer = z.object({
 export const platformAnswer = z.strictObject({
   version: z.string(),
   driver: z.string(),
+  database: z
+    .strictObject({
+      bytes: z.int().min(0),
+      tables: z
+        .array(z.strictObject({ name: z.string(), bytes: z.int().min(0) }))
+        .meta({ description: "The ten largest with their indexes, the largest first." }),
+      since: z.iso.datetime().meta({ description: "When the platform was started." }),
+      bytesThen: z.int().min(0).meta({ description: "Its size at that time." }),
+    })
+    .meta({ description: "How large the database is. What was deleted is used again before it grows." }),
   pools: z.array(
     z.strictObject({
       name: z.string(),
@@ -61,7 +71,7 @@ export const hardwareRoutes = {
     method: "GET",
     path: "/v2/operator/platform",
     about:
-      "The platform's version and driver, and its pools with what is free of them and which apps have replicas there. Operators only.",
+      "The platform's version and driver, the size of its database, and its pools with what is free of them and which apps have replicas there. Operators only.",
     access: "platform.manage",
     audit: null,
     status: 200,

@@ -9,16 +9,36 @@ import type { Driver } from "#drivers/driver.ts";
 import { replicaMaxOf } from "#drivers/pools/fit.ts";
 import type { Pool } from "#drivers/pools/pool.ts";
 import type { ReplicaId } from "#lib/ids.ts";
+import { readDatabaseBytes, readTableSizes } from "#metrics/table-sizes-store.ts";
 import type { Db } from "#store/database.ts";
 import slipway from "#package.json" with { type: "json" };
 
 type PlatformAnswer = z.infer<typeof platformAnswer>;
 
+const tablesMax = 10;
+
 /** Both answers of the moment. */
 export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf, db: Db) {
+  const since = new Date().toISOString();
+  const atStart = readDatabaseBytes(db);
+  // Told to whoever asks for it.
+  atStart.catch(() => undefined);
   return {
     hardware: () => hardwareOf(driver.placement.pools, priceOf),
-    operatorPlatform: () => platformOf(driver, db),
+    operatorPlatform: async () => {
+      const [pools, bytes, sizes, bytesThen] = await Promise.all([
+        poolsOf(driver, db),
+        readDatabaseBytes(db),
+        readTableSizes(db),
+        atStart,
+      ]);
+      const tables = [...sizes]
+        .map(([name, size]) => ({ name, bytes: size }))
+        .toSorted((one, other) => other.bytes - one.bytes)
+        .slice(0, tablesMax);
+      const database = { bytes, tables, since, bytesThen };
+      return { version: slipway.version, driver: driver.name, database, pools } satisfies PlatformAnswer;
+    },
   };
 }
 
@@ -43,10 +63,10 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
 }
 
 /** The pools with what is free of each, and whose replicas are there. */
-async function platformOf({ name, placement }: Pick<Driver, "name" | "placement">, db: Db): Promise<PlatformAnswer> {
+async function poolsOf({ placement }: Pick<Driver, "placement">, db: Db): Promise<PlatformAnswer["pools"]> {
   const claims = [...placement.claims];
   const owners = await readOwners(db, [...placement.claims.keys()]);
-  const pools = placement.free.map(({ pool, cores, memory, gpus: free }) => ({
+  return placement.free.map(({ pool, cores, memory, gpus: free }) => ({
     ...{ name: pool.name, provider: pool.provider, region: pool.region, tier: pool.tier },
     ...{ cores: pool.cores * pool.overcommit, freeCores: cores / 1000 },
     ...{ memoryGb: pool.memoryGb * pool.overcommit, freeMemoryGb: memory / 1000 },
@@ -58,7 +78,6 @@ async function platformOf({ name, placement }: Pick<Driver, "name" | "placement"
     replicas: claims.filter(([, claim]) => claim.pool === pool.name).length,
     apps: appsOf(claims.flatMap(([id, claim]) => (claim.pool === pool.name ? [owners.get(id)] : []))),
   }));
-  return { version: slipway.version, driver: name, pools };
 }
 
 type Owner = { readonly projectId: string; readonly appId: string; readonly name: string };

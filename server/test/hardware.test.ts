@@ -54,8 +54,16 @@ compute = { HOPPER_H100 = 0.0005 }
 async function seesPools(platform: PlatformProcess): Promise<void> {
   const headers = { authorization: `Bearer ${platform.bootstrap.operatorToken}` };
   const answer = await fetch(`${platform.bootstrap.baseUrl}/v2/operator/platform`, { headers });
-  const { driver, pools: all } = platformAnswer.parse(await answer.json());
+  const { driver, database, pools: all } = platformAnswer.parse(await answer.json());
   assert.equal(driver, "process");
+  const sizes = database.tables.map(({ bytes }) => bytes);
+  assert.equal(sizes.length, 10);
+  assert.deepEqual(
+    sizes,
+    sizes.toSorted((one, other) => other - one),
+  );
+  assert.ok(database.bytes > sizes.reduce((sum, bytes) => sum + bytes, 0) && database.bytesThen > 0);
+  assert.ok(Date.parse(database.since) <= Date.now());
   const [first, spot] = all;
   const gpus = [
     { compute: "ADA_L4", count: 3, usable: 1, free: 1 },

@@ -52,7 +52,13 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
     }),
     ...{ deploysPerMinute: 1000, requestsPerMinute: 1_000_000, trustedProxies },
     hardware: () => ({ items: [] }),
-    operatorPlatform: () => Promise.resolve({ version: "0.0.0", driver: "fake", pools: [] }),
+    operatorPlatform: () =>
+      Promise.resolve({
+        version: "0.0.0",
+        driver: "fake",
+        database: { bytes: 0, tables: [], since: new Date(0).toISOString(), bytesThen: 0 },
+        pools: [],
+      }),
     announcements: [],
     replicaUses: () => Promise.resolve(new Map()),
     health: { notServing: () => null, notReady: () => Promise.resolve(null) },

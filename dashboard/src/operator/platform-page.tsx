@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api, ask, messageOf } from "#api.ts";
 import { List } from "#parts/list.tsx";
-import { Answer, counted, Facts, State, useTitle } from "#parts/show.tsx";
+import { Answer, counted, Facts, sizeText, State, useTitle } from "#parts/show.tsx";
 import { slowRefreshMs } from "#queries.ts";
 
 /** The page. */
@@ -19,7 +19,7 @@ export function PlatformPage(): ReactNode {
     <>
       <h1>Platform</h1>
       <Answer of={platform}>
-        {({ version, driver, pools }) => (
+        {({ version, driver, database, pools }) => (
           <>
             <Facts
               isWide
@@ -27,6 +27,7 @@ export function PlatformPage(): ReactNode {
                 ["Calls and runs", <Readiness key="ready" />],
                 ["Version", version],
                 ["Driver", driver],
+                ["Database", sizeText(database.bytes)],
               ]}
             />
             <Announcements />

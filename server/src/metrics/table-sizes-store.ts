@@ -1,5 +1,5 @@
-// How large the tables of the database are, with their indexes, for metrics: what grows is seen
-// before the disk is full.
+// How large the tables of the database are, with their indexes, for metrics and operators: what grows is
+// seen before the disk is full.
 import { sql } from "kysely";
 import type { Db } from "#store/database.ts";
 
@@ -10,4 +10,11 @@ export async function readTableSizes(db: Db): Promise<ReadonlyMap<string, number
       from pg_class
      where relkind = 'r' and relnamespace = current_schema()::regnamespace`.execute(db);
   return new Map(rows.map(({ name, bytes }) => [name, Number(bytes)]));
+}
+
+/** All of the database, in bytes; what others keep in it, too. */
+export async function readDatabaseBytes(db: Db): Promise<number> {
+  const { rows } = await sql<{ bytes: string }>`
+    select pg_database_size(current_database()) as bytes`.execute(db);
+  return Number(rows[0]?.bytes);
 }

@@ -129,7 +129,13 @@ export async function startManagementApi(
     requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
     hardware: () => ({ items: [] }),
-    operatorPlatform: () => Promise.resolve({ version: "0.0.0", driver: "fake", pools: [] }),
+    operatorPlatform: () =>
+      Promise.resolve({
+        version: "0.0.0",
+        driver: "fake",
+        database: { bytes: 0, tables: [], since: new Date(0).toISOString(), bytesThen: 0 },
+        pools: [],
+      }),
     announcements: [],
     replicaUses: () => Promise.resolve(new Map()),
     health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
