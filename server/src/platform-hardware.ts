@@ -11,15 +11,18 @@ import type { Pool } from "#drivers/pools/pool.ts";
 import type { ReplicaId } from "#lib/ids.ts";
 import { readDatabaseBytes, readTableSizes } from "#metrics/table-sizes-store.ts";
 import type { Db } from "#store/database.ts";
+import type { Foundation } from "#store/foundation.ts";
 import slipway from "#package.json" with { type: "json" };
 
 type PlatformAnswer = z.infer<typeof platformAnswer>;
 
+type Store = Pick<Foundation, "db" | "clock">;
+
 const tablesMax = 10;
 
 /** Both answers of the moment. */
-export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf, db: Db) {
-  const since = new Date().toISOString();
+export function hardwareParts(driver: Pick<Driver, "name" | "placement">, priceOf: PriceOf, { db, clock }: Store) {
+  const since = new Date(clock.now()).toISOString();
   const atStart = readDatabaseBytes(db);
   // Told to whoever asks for it.
   atStart.catch(() => undefined);

@@ -130,7 +130,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const port = await openApi(config, {
     ...{ ...apiParts, ownerKeyOf, uploads, ...volumes, ...calls, health, reached, lifecycle, log },
     ...{ runs: calls.runUseCases, fileRuns: openFileRuns(settings, useCases) },
-    ...hardwareParts(driver, billing.priceOf, db),
+    ...hardwareParts(driver, billing.priceOf, foundation),
     webhooks: webhooks.useCases,
     ...{ gitHooks: pushes.gitHooks, repositories: pushes.repositories },
   });

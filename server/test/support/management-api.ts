@@ -98,6 +98,13 @@ async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promis
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
+const emptyPlatform = {
+  version: "0.0.0",
+  driver: "fake",
+  database: { bytes: 0, tables: [], since: new Date(0).toISOString(), bytesThen: 0 },
+  pools: [],
+};
+
 /** Starts it on a free port; everything is closed after the test. */
 export async function startManagementApi(
   t: TestContext,
@@ -129,13 +136,7 @@ export async function startManagementApi(
     requestsPerMinute: options.requestsPerMinute ?? 1_000_000,
     trustedProxies: new TrustedProxies(options.trustedProxies ?? []),
     hardware: () => ({ items: [] }),
-    operatorPlatform: () =>
-      Promise.resolve({
-        version: "0.0.0",
-        driver: "fake",
-        database: { bytes: 0, tables: [], since: new Date(0).toISOString(), bytesThen: 0 },
-        pools: [],
-      }),
+    operatorPlatform: () => Promise.resolve(emptyPlatform),
     announcements: [],
     replicaUses: () => Promise.resolve(new Map()),
     health: options.health ?? { notServing: () => null, notReady: () => Promise.resolve(null) },
