@@ -19,16 +19,6 @@ import { until } from "./support/until.ts";
 
 const hostileName = `<img src=x onerror="window.hacked=1"> \u202E ${"long".repeat(10)}`;
 
-const codes: Readonly<Record<string, number>> = { Enter: 13, Escape: 27, ArrowUp: 38, ArrowDown: 40 };
-
-/** Presses a key with what is held beside it: 2 is Ctrl. */
-async function press(page: Page, key: string, modifiers = 0): Promise<void> {
-  const text = key.length === 1 && modifiers === 0 ? { text: key } : key === "Enter" ? { text: "\r" } : {};
-  const event = { key, modifiers, windowsVirtualKeyCode: codes[key] ?? key.toUpperCase().charCodeAt(0) };
-  await page.send("Input.dispatchKeyEvent", { type: "keyDown", ...event, ...text });
-  await page.send("Input.dispatchKeyEvent", { type: "keyUp", ...event });
-}
-
 async function isAt(page: Page, path: string): Promise<void> {
   await until(
     `the address is ${path}`,
@@ -69,44 +59,44 @@ describe("the command palette", { skip: withoutBrowser }, () => {
     await useToken(page, await api.issue({ kind: "operator" }));
     await page.shows("image-resize");
     await page.evaluate("document.querySelector('main a').focus()");
-    await press(page, "k", 2);
+    await page.press("Control+k");
     await until("the palette is open", () => page.evaluate(isOpen));
-    await press(page, "Escape");
+    await page.press("Escape");
     await until("the palette is closed", async () => !(await page.evaluate(isOpen)));
     assert.equal(await page.evaluate("document.activeElement.closest('main') !== null"), true);
-    await press(page, "/");
+    await page.press("/");
     await page.shows("this project");
     await page.send("Input.insertText", { text: "onerror" });
     await until("the project is found", async () => (await page.evaluate(chosen)) === hostileName);
     await page.evaluate("document.activeElement.select()");
     await page.send("Input.insertText", { text: "img rsz" });
     await until("the app is found", async () => (await page.evaluate(chosen)) === "image-resize");
-    await press(page, "Enter");
+    await page.press("Enter");
     await isAt(page, `${project}/apps/${appId}`);
     await until("the palette is closed", async () => !(await page.evaluate(isOpen)));
-    await press(page, "g");
-    await press(page, "b");
+    await page.press("g");
+    await page.press("b");
     await isAt(page, `${project}/apps/${appId}/builds`);
-    await press(page, "g");
-    await press(page, "a");
+    await page.press("g");
+    await page.press("a");
     await isAt(page, project);
-    await press(page, "c");
+    await page.press("c");
     await isAt(page, `${project}/new`);
-    await press(page, "?");
+    await page.press("?");
     await page.shows("Keyboard shortcuts");
     await page.evaluate("document.querySelector('dialog input').click()");
     await page.click("Close");
-    await press(page, "g");
-    await press(page, "a");
-    await press(page, "k", 2);
+    await page.press("g");
+    await page.press("a");
+    await page.press("Control+k");
     await until("Ctrl K still works", () => page.evaluate(isOpen));
     await isAt(page, `${project}/new`);
-    await press(page, "ArrowDown");
+    await page.press("ArrowDown");
     const second = await until("another line is chosen", async () => {
       const name = await page.evaluate(chosen);
       return name !== "Apps" && name;
     });
-    await press(page, "ArrowUp");
+    await page.press("ArrowUp");
     await until("the one before is chosen", async () => (await page.evaluate(chosen)) !== second);
     assert.equal(await page.evaluate("window.hacked"), undefined);
   });
@@ -121,12 +111,12 @@ describe("the command palette", { skip: withoutBrowser }, () => {
       const page = await stage.open(stage.project, size);
       await useToken(page, token);
       await page.shows("image-resize");
-      await press(page, "k", 2);
+      await page.press("Control+k");
       await page.shows("onerror");
       findings.push(...(await lookAt(page, "palette", look)));
-      await press(page, "Escape");
+      await page.press("Escape");
       await until("the palette is closed", async () => !(await page.evaluate(isOpen)));
-      await press(page, "?");
+      await page.press("?");
       await page.shows("Keyboard shortcuts");
       findings.push(...(await lookAt(page, "shortcuts", look)));
     }

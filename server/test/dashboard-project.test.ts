@@ -8,7 +8,6 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
 import { choose, chosenFiles, clickNamed, hostileName, pick, startProjectStage } from "./dashboard-project-stage.ts";
-import { temporaryFolder } from "./support/folder.ts";
 import type { Json } from "./support/management-api.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
@@ -92,15 +91,9 @@ describe("the pages of a project", { skip: withoutBrowser }, () => {
     await page.shows("1 of 1 file uploaded");
     assert.equal(readFileSync(join(folder, "data", name), "utf8"), "after");
 
-    const downloads = temporaryFolder(t, "downloads");
-    await page.send("Browser.setDownloadBehavior", {
-      behavior: "allow",
-      downloadPath: downloads,
-      browserContextId: page.browserContextId,
-    });
-    await clickNamed(page, `Download data/large.bin`);
-    await until("the file is downloaded", () => existsSync(join(downloads, "large.bin")));
-    assert.ok(readFileSync(join(downloads, "large.bin")).equals(large));
+    const saved = await page.download(() => clickNamed(page, "Download data/large.bin"));
+    assert.equal(saved.name, "large.bin");
+    assert.ok(saved.bytes.equals(large));
 
     await clickNamed(page, `Remove data/${name}`);
     await page.click("Remove now");

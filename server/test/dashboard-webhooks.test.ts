@@ -2,14 +2,11 @@
 // Without a Chromium on the machine these tests are skipped, and say so.
 import "./support/leftovers.ts";
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, test } from "node:test";
 import type { AppId } from "#lib/ids.ts";
 import { spend } from "./budgets-stage.ts";
 import { choose, clickNamed, hostileName, startProjectStage } from "./dashboard-project-stage.ts";
 import { isWhole } from "./support/dashboard-stage.ts";
-import { temporaryFolder } from "./support/folder.ts";
 import type { Json } from "./support/management-api.ts";
 import { withoutBrowser } from "./support/page-stage.ts";
 import { until } from "./support/until.ts";
@@ -157,13 +154,9 @@ describe("the page of billing", { skip: withoutBrowser }, () => {
     await page.shows(`Statement of ${month}`);
     await page.shows("gone");
     await page.shows("$12.34");
-    const downloads = temporaryFolder(t, "downloads");
-    const wish = { behavior: "allow", downloadPath: downloads, browserContextId: page.browserContextId };
-    await page.send("Browser.setDownloadBehavior", wish);
-    await page.click("Save as CSV");
-    const file = join(downloads, `statement-${api.projectId}-${month}.csv`);
-    await until("it is saved", () => existsSync(file));
-    assert.match(readFileSync(file, "utf8"), /gone/);
+    const saved = await page.download(() => page.click("Save as CSV"));
+    assert.equal(saved.name, `statement-${api.projectId}-${month}.csv`);
+    assert.match(saved.bytes.toString(), /gone/);
     assert.equal(await page.evaluate("window.hacked"), undefined);
   });
 });
