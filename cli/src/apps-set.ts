@@ -117,7 +117,9 @@ function settingOf(pair: string): [FieldName, never] {
   const name = settingsByName.get(given.toLowerCase());
   if (name === undefined) {
     const meant = closestName(given, [...changeable, ...changeable.flatMap((one) => tomlNameOf(one) ?? [])]);
-    const hint = meant === undefined ? "" : ` Did you mean ${meant}?`;
+    const within = changeable.filter((one) => given.length > 2 && one.startsWith(given));
+    const names = meant ?? within.join(" or ");
+    const hint = names === "" ? "" : ` Did you mean ${names}?`;
     throw misuse(`"${given}" is not a setting that can be changed.${hint} See slipway apps set --help.`);
   }
   return [name, valueOf(appFields[name], text) as never];

@@ -4,6 +4,7 @@ import { request as httpsRequest } from "node:https";
 import { pipeline, type Readable, type Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import { ApiRefused } from "./api-client.ts";
+import { withCommands } from "./command-advice.ts";
 import { bodyOf, bodyOptions } from "./call-body.ts";
 import { quoted } from "./call-example.ts";
 import { callToken } from "./call-token.ts";
@@ -172,7 +173,7 @@ async function refusalOf(response: IncomingMessage, status: number, pairs: reado
     status === 401
       ? "\nCalls of apps take a token made for them. To create one that this command finds: slipway keys create <name> --readable"
       : textHint(status, message, pairs);
-  const said = `The call was answered with status ${status}: ${message}${hint}`;
+  const said = `The call was answered with status ${status}: ${withCommands(message)}${hint}`;
   // With 400, the app found fault with the call: the command was understood.
   return status === 400 ? new Refused(said) : new ApiRefused(status, said, null);
 }

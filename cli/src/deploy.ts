@@ -61,10 +61,11 @@ export const deploy = command({
 });
 
 function nameless(folder: AppFolder): Refused {
-  const what = folder.toml === null ? "has no slipway.toml" : `has no deployment.name in its ${folder.toml.file}`;
-  return new Refused(`${folder.path} ${what}. Make one: slipway init. Or name the app: slipway deploy --name <app>`, {
-    exitCode: 2,
-  });
+  const what =
+    folder.toml === null
+      ? "has no slipway.toml. Make one: slipway init"
+      : `has no name in its ${folder.toml.file}. Add one below [cerebrium.deployment]: name = "<app>"`;
+  return new Refused(`${folder.path} ${what}. Or name the app: slipway deploy --name <app>`, { exitCode: 2 });
 }
 
 type DeploymentOptions = {

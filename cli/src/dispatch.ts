@@ -85,10 +85,16 @@ async function verbOfApps({ words, entries }: Place): Promise<string | undefined
   return undefined;
 }
 
+/** Words for one thing, of which a command has one. */
+const removers = ["remove", "delete", "rm", "del"];
+
 function unknown(word: string, { words, entries }: Place, verb: string | undefined): Refused {
   const known = [...Object.keys(entries), ...(words.length === 0 ? Object.keys(ownOptions) : [])];
+  const remover = removers.includes(word) ? known.find((one) => removers.includes(one)) : undefined;
   const meant =
-    closestName(word, known) ?? (verb === undefined ? undefined : ["slipway", ...words, verb, word].join(" "));
+    remover ??
+    closestName(word, known) ??
+    (verb === undefined ? undefined : ["slipway", ...words, verb, word].join(" "));
   const typed = [...words, word].join(" ");
   const see = ["slipway", ...words, "--help"].join(" ");
   const hint = meant === undefined ? "." : `; did you mean ${meant}?`;

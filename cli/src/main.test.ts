@@ -149,6 +149,7 @@ test("an unknown command is refused with the one that was meant", () => {
     stdout: "",
     stderr: '"service-accounts rotat" is not a command; did you mean rotate? See slipway service-accounts --help.\n',
   });
+  assert.match(slipway("volumes", "rm", "x").stderr, /^"volumes rm" is not a command; did you mean remove\?/);
 });
 
 test("an app where a verb belongs is answered with the verb that was left out", () => {

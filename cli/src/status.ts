@@ -24,7 +24,7 @@ for, and a latest build that failed.`,
       status: app.status,
       replicas: replicas.filter(({ appId, containerState }) => appId === app.id && containerState === "RUNNING").length,
       changed: app.updatedAt,
-      attention: app.waitReason,
+      attention: app.waitReason ?? (app.status === "FAILED" ? failed(app.name) : null),
     }));
     output(given, machine, { url: client.url, project: { id: project.id, name: project.name }, apps: rows }, () => {
       machine.print(plain(`${client.url}, project ${project.name} (${project.id})`));
@@ -38,3 +38,7 @@ for, and a latest build that failed.`,
     });
   },
 });
+
+function failed(name: string): string {
+  return `No build has succeeded. To see why: slipway builds show ${name}`;
+}

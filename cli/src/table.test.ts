@@ -68,6 +68,19 @@ test("a table that is too wide for the terminal becomes a field a line, without 
   assert.match(line ?? "", new RegExp(`^${ids[0]}  a lo.* ${replicas[0]}$`));
 });
 
+test("a table whose cells would be cut to a few letters becomes a field a line, and cells name commands", () => {
+  const cells = [["token.read", "bootstrap", "success", "Fix it and build it again (POST …/apps/{app}/builds)."]];
+  assert.deepEqual(
+    printed(22, (machine) => printTable(machine, ["ACTION", "BY", "OUTCOME", "REASON"], cells)),
+    [
+      "<dim>ACTION </>  token.read",
+      "<dim>BY     </>  bootstrap",
+      "<dim>OUTCOME</>  success",
+      "<dim>REASON </>  Fix it and build it again (slipway builds start).",
+    ],
+  );
+});
+
 test("times are relative on a terminal and whole elsewhere; states are coloured by what they mean", () => {
   const at = new Date(Date.now() - 185_000).toISOString();
   const fields = { At: moment(at), Never: moment(null), State: state("build_failure"), Other: state("live") };

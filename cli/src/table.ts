@@ -26,7 +26,7 @@ export function state(text: string | null): State | null {
 
 const gap = "  ";
 /** What is cut to fewer columns says nothing. */
-const cutMin = 4;
+const cutMin = 5;
 
 const paints: readonly (readonly [Paint, RegExp])[] = [
   ["green", /^(?:active|success|live|ready|running|delivered|built|finished|current|serving)$/i],

@@ -46,6 +46,10 @@ test("apps are shown, scaled, set, stopped, started and deleted", async (t) => {
   const byEitherName = (await done("apps", "show", "hello", "--json")).json().settings;
   assert.deepEqual([byEitherName.cooldownPeriodSeconds.value, byEitherName.replicaConcurrency.value], [31, 7]);
   assert.match(await refused(2, "apps", "set", "hello", "cooldwn=3"), /Did you mean cooldown\?/);
+  assert.match(
+    await refused(2, "apps", "set", "hello", "cors=x"),
+    /Did you mean corsC\w+ or corsHeaders or corsOrigins\?/,
+  );
   assert.match(await refused(2, "apps", "scale", "hello", "--max", "many"), /maxReplicaCount is "many".*whole number/);
   assert.match(await refused(2, "apps", "set", "hello", "memory"), /"memory" must be of the form setting=value/);
 
@@ -83,6 +87,7 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   assert.equal((await done("builds", "show", "hello", id, "--json")).json().number, 1);
   assert.match(await refused(4, "builds", "show", "hello", "9"), /no build "9".*slipway builds list hello/);
   assert.match((await done("builds", "cancel", "hello")).stderr, /^Build 1 is cancelled\./);
+  assert.match((await done("status")).stdout, /  No build has succeeded\. To see why: slipway builds show hello\n/);
   assert.match(await refused(1, "builds", "cancel", "hello"), /\w/);
   assert.match((await done("builds", "again", "hello", "1")).stderr, /slipway logs hello --build latest -f/);
   await done("builds", "cancel", "hello", "2");

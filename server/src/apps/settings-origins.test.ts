@@ -117,6 +117,20 @@ describe("the layers of settings", () => {
     ]);
   });
 
+  test("a table of the interface below the platform's own name is named as it is called", () => {
+    const text = "[slipway.deployment]\nname = 'x'\n[slipway.nothing]\na = 1";
+    const { warnings } = resolveSettings({
+      body: base,
+      configToml: null,
+      repositoryToml: { name: "slipway.toml", text },
+      providers,
+    });
+    assert.deepEqual(warnings, [
+      "slipway.deployment in slipway.toml has no effect; the table is called [cerebrium.deployment].",
+      "slipway.nothing in slipway.toml is unknown and has no effect.",
+    ]);
+  });
+
   test("a file that was also sent with the request is read once, under its name", () => {
     const text = "[cerebrium.hardware]\ncpu = 3\nfoo = 1\ngpu_count = 2";
     const repositoryToml = { name: "slipway.toml", text };

@@ -56,7 +56,7 @@ describe("where a setting comes from", () => {
 
   test("each field with a TOML place is read from there", () => {
     const toml = `
-      slipway = { build = { secrets = ["PIP_TOKEN"] }, git = { lfs = true, submodules = true } }
+      slipway = { build = { secrets = ["PIP_TOKEN"] }, git = { lfs = true, submodules = true }, storage = { path = "/data" } }
       cerebrium.cors = { origins = ["https://a.example"], headers = ["X-A"], credentials = true }
       [cerebrium.deployment]
       name = "from-toml"

@@ -196,6 +196,10 @@ class Reader {
     // Finding a similar name is slow, so skip it for a file with very many unknown names.
     if (this.#warnings.length >= warningsMax) return void this.#unsaid++;
     const name = path.slice(path.lastIndexOf(".") + 1);
+    const usual = path.startsWith(`${ownTable}.`) ? path.slice(ownTable.length + 1) : "";
+    if (knownPaths.includes(usual)) {
+      return this.#warn(`${path} in ${this.#file} has no effect; the table is called [cerebrium.${usual}].`);
+    }
     // Also by the name that the API has for it.
     const sameName = pathsByField.get(name.toLowerCase()) ?? knownPaths.find((known) => known.endsWith(`.${name}`));
     const hint = sameName === undefined ? suggestion(path, knownPaths) : `; did you mean ${sameName}?`;

@@ -111,7 +111,7 @@ function startFailed(kind: "failed" | "timeout" | "impossible", reason: string, 
   }
   return new StartFailed(
     "init_timeout",
-    `${sentence} The limit is ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout); make the app start faster or raise the limit (${changeField}), then ${buildAgain}.`,
+    `${sentence} The limit is ${Math.round(limitMs / 1000)} s (deploymentInitializationTimeout): if the app needs longer, raise it (${changeField}). Then ${buildAgain}.`,
   );
 }
 

@@ -1,7 +1,8 @@
 // Finds the known name that an unknown one was probably meant to be, for error messages.
 
 /**
- * The name with the smallest edit distance to `given`, unless it is too far off (more than a third of its length, at least 2).
+ * The name with the smallest edit distance to `given`, unless it is too far off: more than a third of its length, at least 2,
+ * and of names with fewer than 5 characters more than 1.
  */
 export function closestName(given: string, known: Iterable<string>): string | undefined {
   let best: { name: string; distance: number } | undefined;
@@ -10,20 +11,26 @@ export function closestName(given: string, known: Iterable<string>): string | un
     if (best === undefined || distance < best.distance) best = { name, distance };
   }
   if (best === undefined) return undefined;
-  return best.distance <= Math.max(2, Math.floor(best.name.length / 3)) ? best.name : undefined;
+  const isShort = Math.min(given.length, best.name.length) < 5;
+  const distanceMax = isShort ? 1 : Math.max(2, Math.floor(best.name.length / 3));
+  return best.distance <= distanceMax ? best.name : undefined;
 }
 
-/** Levenshtein distance in one row of memory. Inputs are cut to 100 characters. */
+/** Levenshtein distance, where two neighbours that changed places count once. Inputs are cut to 100 characters. */
 function editDistance(a: string, b: string): number {
   const left = a.slice(0, 100);
   const right = b.slice(0, 100);
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);
+  let before = row;
   for (let i = 1; i <= left.length; i++) {
     const next = [i];
     for (let j = 1; j <= right.length; j++) {
       const change = (row[j - 1] ?? 0) + (left[i - 1] === right[j - 1] ? 0 : 1);
-      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, change));
+      const isSwap = i > 1 && j > 1 && left[i - 1] === right[j - 2] && left[i - 2] === right[j - 1];
+      const swap = isSwap ? (before[j - 2] ?? 0) + 1 : Infinity;
+      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, change, swap));
     }
+    before = row;
     row = next;
   }
   return row[right.length] ?? 0;

@@ -109,6 +109,17 @@ describe("nearest names", () => {
       assert.equal(closestName(given, known), meant);
     }
   });
+  test("two letters that changed places are one slip, and short names allow no more", () => {
+    assert.equal(closestName("lsit", ["ls", "list"]), "list");
+    for (const [given, known] of [
+      ["rm", "ls"],
+      ["nope", "inode"],
+      ["cors", "port"],
+      ["bs", "big"],
+    ] as const) {
+      assert.equal(closestName(given, [known]), undefined);
+    }
+  });
   test("what is like nothing known finds nothing", () => {
     assert.equal(closestName("completely-different", known), undefined);
     assert.equal(closestName("x", []), undefined);
