@@ -200,6 +200,11 @@ export class ApiClient {
       return new Refused(`${this.url} did not answer within ${waitMs / 1000} s.`, { cause: error });
     }
     const why = reasonOf(error);
+    if (decoding.test(why)) {
+      return new Refused(`The answer of ${this.url} is not compressed as its Content-Encoding says (${why}).`, {
+        cause: error,
+      });
+    }
     return new Refused(`${this.url} cannot be reached (${why}). Is the platform running? Is the URL correct?`, {
       cause: error,
     });
@@ -227,6 +232,9 @@ function parsed(text: string): unknown {
     return undefined;
   }
 }
+
+/** Codes of gzip, brotli and zstd. */
+const decoding = /^(Z_|ERR__ERROR_|ZSTD_)/;
 
 /** fetch only reports that it failed; its cause has the reason. */
 function reasonOf(error: unknown): string {

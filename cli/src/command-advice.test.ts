@@ -5,7 +5,10 @@ import { buildAgain, howToChange } from "@slipway/contract/advice.ts";
 import { ofUploads, withCommands } from "./command-advice.ts";
 
 test("the platform's advice names commands instead of operations, and other text stays", () => {
-  assert.equal(withCommands(`Correct it and ${buildAgain}.`), "Correct it and build it again (slipway builds start).");
+  assert.equal(
+    withCommands(`Correct it and ${buildAgain}.`),
+    "Correct it and build it again (slipway builds start, or slipway deploy for corrected files).",
+  );
   assert.equal(
     withCommands(`Correct it and ${buildAgain}.`, ofUploads),
     "Correct it and build it again (slipway deploy).",

@@ -5,7 +5,7 @@ const commands: Readonly<Record<string, string>> = {
   "POST …/apps/git": "slipway deploy --git",
   "PATCH …/apps/{app}": "slipway apps set",
   "DELETE …/apps/{app}": "slipway apps delete",
-  "POST …/apps/{app}/builds": "slipway builds start",
+  "POST …/apps/{app}/builds": "slipway builds start, or slipway deploy for corrected files",
   "POST …/apps/{app}/start": "slipway apps start",
   "DELETE …/builds/{build_id}": "slipway builds cancel",
   "PUT …/git-credentials/{host}": "slipway git credentials set",

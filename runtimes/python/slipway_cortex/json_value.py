@@ -53,7 +53,7 @@ def plain(value, path: tuple, depth: int):
     try:
         simpler = _simpler(value)
     except Unserialisable:
-        text = "%s is a %s, which has no JSON form%s" % (_path(path), _name(kind), _hint(value))
+        text = "%s is of type %s, which has no JSON form%s" % (_path(path), _name(kind), _hint(value))
         raise Unserialisable(text) from None
     return plain(simpler, path, depth + 1)
 
@@ -94,7 +94,7 @@ def _simpler(value):
         return dict(value)
     if hasattr(kind, "__fields__") and callable(getattr(kind, "dict", None)):  # pydantic 1
         return value.dict()
-    raise Unserialisable("a %s has no JSON form" % _name(kind))
+    raise Unserialisable("the type %s has no JSON form" % _name(kind))
 
 
 def _is_of(value, module: str, name: str) -> bool:

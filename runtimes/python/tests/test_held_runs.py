@@ -123,7 +123,7 @@ class HoldTest(unittest.TestCase):
 
     def test_a_stream_that_broke_off_is_the_answer_of_its_exception(self):
         raised = "ValueError: in between"
-        lacks_form = "Unserialisable: chunk[0] is a object"
+        lacks_form = "Unserialisable: chunk[0] is of type object"
         messages = {
             "fails_in_between": raised,
             "fails_in_between_later": raised,
