@@ -14,6 +14,7 @@ import { findProject, createPerson, createProject } from "#accounts/projects.ts"
 import type { SigningKeys } from "#accounts/keys.ts";
 import { issueToken, type TokenWish } from "#accounts/tokens.ts";
 import { platformActor, record, type By } from "#audit/record.ts";
+import { bootstrapLock } from "#store/advisory-locks.ts";
 import type { Db, Tx } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 
@@ -41,8 +42,6 @@ export type BootstrapOptions = Pick<Foundation, "db" | "clock" | "log"> & {
 
 const ownerEmail = "owner@localhost";
 const by: By = { actor: platformActor };
-/** Any fixed number: platforms that start together on one empty database bootstrap one after the other. */
-const bootstrapLock = 7_070_002;
 
 /** Creates what is missing and loads the signing keys. If the file exists, it names the current URLs afterwards. */
 export async function bootstrap(options: BootstrapOptions): Promise<void> {

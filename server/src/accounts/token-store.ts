@@ -1,6 +1,7 @@
 // Rows of tokens. The tokens of a rotation share an account, whose id is that of the first token.
 import { sql, type Insertable, type RawBuilder, type Selectable } from "kysely";
 import type { ProjectId, TokenId } from "#lib/ids.ts";
+import { tokenKindLock } from "#store/advisory-locks.ts";
 import type { Db } from "#store/database.ts";
 import type { Tables } from "#store/tables.ts";
 import type { TokenKind } from "./caller.ts";
@@ -106,7 +107,7 @@ export async function lockTokenAccount(
 
 /** Serializes changes of tokens of one kind until the transaction ends; needed where a count must stay true. */
 export async function lockKind(tx: Db, kind: TokenKind): Promise<void> {
-  await sql`select pg_advisory_xact_lock(7070003, hashtext(${kind}))`.execute(tx);
+  await sql`select pg_advisory_xact_lock(${tokenKindLock}, hashtext(${kind}))`.execute(tx);
 }
 
 /** Sets the name and rights of all tokens of an account. */

@@ -7,6 +7,7 @@ import { CannotStart } from "#lib/cannot-start.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
+import { platformLock } from "./advisory-locks.ts";
 import { KeptConnection } from "./kept-connection.ts";
 
 export type DatabaseLockOptions = {
@@ -17,8 +18,6 @@ export type DatabaseLockOptions = {
   readonly clock?: Clock;
 };
 
-/** Any fixed number: the holder of this advisory lock runs the apps of the database. */
-const platformLock = 7_070_003;
 /** Waits for a holder that was just killed, or is stopping. */
 const lockWaitMs = 3_000;
 /** The server gives up a connection to a lost machine after about 25 s, instead of two hours. */

@@ -8,6 +8,7 @@ import { Client } from "pg";
 import { CannotStart } from "#lib/cannot-start.ts";
 import type { Log } from "#lib/log.ts";
 import type { Secret } from "#lib/secret.ts";
+import { migrationLock } from "./advisory-locks.ts";
 import { clientConfig } from "./database.ts";
 import { prepareRuntimeRole } from "./runtime-role.ts";
 
@@ -17,8 +18,6 @@ type Applied = { readonly name: string; readonly checksum: string };
 const migrationsFolder = join(import.meta.dirname, "migrations");
 const fileForm = /^(\d{4}-[a-z0-9-]+)\.sql$/;
 
-/** Any fixed number: the holder of this advisory lock migrates, others wait. */
-const migrationLock = 7_070_001;
 /** Another platform may be in the middle of a long migration. */
 const lockWaitMs = 600_000;
 
