@@ -31,7 +31,7 @@ each other. Exits with 1 if a deployment would be refused, and with 2 if the fil
       output(given, machine, { file, isValid, problems, warnings }, () => {
         for (const warning of warnings) machine.tell(plain(warning));
         for (const one of problems) machine.tell(plain(one));
-        if (isValid) machine.tell(`${file} is valid.`);
+        if (isValid) machine.tell(`${file} is valid${warnings.length === 0 ? "" : ", but see the warnings above"}.`);
       });
       return Promise.resolve(isValid ? 0 : exitCodes.failed);
     },

@@ -9,20 +9,20 @@ import { temporaryFolder } from "./support/folder.ts";
 /** Nothing listens there: the command asks no platform. */
 const nowhere = { baseUrl: "http://127.0.0.1:2", token: "", projectId: "" };
 
-async function validate(t: TestContext, toml: string | null): Promise<Ended> {
+async function validate(t: TestContext, toml: string | null, ...more: string[]): Promise<Ended> {
   const folder = temporaryFolder(t, "app");
   if (toml !== null) writeFileSync(join(folder, "slipway.toml"), toml);
-  return await commandLine(t, nowhere)(["config", "validate", folder, "--json"]);
+  return await commandLine(t, nowhere)(["config", "validate", folder, ...more]);
 }
 
 test("a file that a deployment would take is valid", async (t) => {
-  const { code, json } = await validate(t, '[cerebrium.deployment]\nname = "shop"\n');
+  const { code, json } = await validate(t, '[cerebrium.deployment]\nname = "shop"\n', "--json");
   assert.deepEqual([code, json()], [0, { file: "slipway.toml", isValid: true, problems: [], warnings: [] }]);
 });
 
 test("each wrong value is named with what is allowed, and the command fails", async (t) => {
   const toml = '[cerebrium.deployment]\nname = "shop"\n[cerebrium.hardware]\ncpu = -1\nmemory = "much"\n';
-  const { code, json } = await validate(t, toml);
+  const { code, json } = await validate(t, toml, "--json");
   const { isValid, problems } = json() as { isValid: boolean; problems: string[] };
   assert.deepEqual([code, isValid, problems.length], [1, false, 2]);
   assert.match(problems[0] ?? "", /cpu.*must be/);
@@ -30,10 +30,13 @@ test("each wrong value is named with what is allowed, and the command fails", as
 });
 
 test("a name that means nothing is a warning", async (t) => {
-  const { code, json } = await validate(t, "[cerebrium.hardware]\ncpus = 2\n");
+  const toml = "[cerebrium.hardware]\ncpus = 2\n";
+  const { code, json } = await validate(t, toml, "--json");
   const { isValid, warnings } = json() as { isValid: boolean; warnings: string[] };
   assert.deepEqual([code, isValid, warnings.length], [0, true, 1]);
   assert.match(warnings[0] ?? "", /cpus/);
+  const shown = await validate(t, toml);
+  assert.match(shown.stderr, /cpus[^]*\nslipway\.toml is valid, but see the warnings above\.\n$/);
 });
 
 test("text that is no TOML is refused, and a folder without the file says how to make one", async (t) => {
