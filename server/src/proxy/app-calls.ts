@@ -158,8 +158,8 @@ export class AppCalls {
     this.refresh();
   }
 
-  /** The call's replica has refused it: it gets no others for a moment. */
-  refused({ slot }: AdmittedCall): void {
+  /** The call's replica has refused it, or may be about to end: it gets no others for a moment. */
+  pause({ slot }: AdmittedCall): void {
     if (slot !== null) this.#suspend(slot, this.#parts.monotonicMs());
   }
 

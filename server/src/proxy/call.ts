@@ -143,7 +143,7 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   onHead(head: AnswerHead): void {
     this.#head = head;
     this.status = head.status;
-    if (head.isRefused) this.#app.refused(this);
+    if (head.isRefused) this.#app.pause(this);
     const { client, runId, fields, lines, rootPath } = this.about;
     const sendsTrailers = head.body === "chunked" && fields.takesTrailers;
     const cookies = cookiesOfApp(head.cookies, rootPath);
@@ -187,6 +187,8 @@ export class Call extends AdmittedCall implements ConnectionUser, ClientUser, Bo
   onLost(loss: Loss): void {
     this.#connection = null;
     if (this.#head === null && this.#again(loss)) return;
+    // A process that ends takes connections for a moment after it has closed the first one: what is sent then would be lost.
+    if (loss.kind === "closed" && !loss.hasAnswered) this.#app.pause(this);
     this.error = loss.error;
     const { runId } = this.about;
     const fault = loss.error === null ? faults.replicaFailed(runId, loss.reason) : faults.functionFailed(loss.error);
