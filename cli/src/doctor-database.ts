@@ -1,9 +1,8 @@
-// The check of `slipway doctor` on the database of the platform of this checkout: how large it is, what takes the space, how it has
-// grown since the platform was started, and which setting keeps it smaller. The platform says it to the operator's token in its
-// data folder.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { fieldsOf, textOf } from "./answer.ts";
+// The check of `slipway doctor` on the database of the platform of this checkout: how large it is, what takes the
+// space, how it has grown since the platform was started, and which setting keeps it smaller. The platform says it
+// to the operator's token in its data folder.
+import { textOf } from "./answer.ts";
+import { localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { boundedAnswer } from "./bounded-answer.ts";
 import { findCheckout } from "./checkout.ts";
 import type { Finding } from "./doctor-docker.ts";
@@ -91,10 +90,8 @@ async function readDatabase({ environment }: Machine): Promise<Database | string
 
 function readBootstrap(machine: Pick<Machine, "environment">): { readonly url: string; readonly token: string } | null {
   try {
-    const { dataDir } = findCheckout(machine);
-    const fields = fieldsOf(JSON.parse(readFileSync(join(dataDir, "bootstrap.json"), "utf8")));
-    const url = textOf(fields, "localUrl" in fields ? "localUrl" : "baseUrl");
-    return { url, token: textOf(fields, "operatorToken") };
+    const fields = readBootstrapFields(findCheckout(machine));
+    return fields === null ? null : { url: localUrlOf(fields), token: textOf(fields, "operatorToken") };
   } catch {
     // Not set up, not readable for this user, or no checkout.
     return null;

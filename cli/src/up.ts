@@ -3,8 +3,9 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, openSync, closeSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { fieldsOf, textOf } from "./answer.ts";
+import { textOf } from "./answer.ts";
 import { ApiClient, ApiRefused } from "./api-client.ts";
+import { bootstrapFile, localUrlOf, readBootstrapFields } from "./bootstrap-file.ts";
 import { platformEnvironment, trustedCheckout, trustOption, type Checkout } from "./checkout.ts";
 import { command } from "./command.ts";
 import { connect, projectsOf } from "./connection.ts";
@@ -290,28 +291,24 @@ function logFileOf({ dataDir }: Checkout): string {
   return join(dataDir, "platform.log");
 }
 
-function bootstrapFile({ dataDir }: Checkout): string {
-  return join(dataDir, "bootstrap.json");
-}
-
 function readBootstrap(checkout: Checkout): Bootstrap | null {
-  const file = bootstrapFile(checkout);
-  if (!existsSync(file)) return null;
   try {
-    const fields = fieldsOf(JSON.parse(readFileSync(file, "utf8")));
+    const fields = readBootstrapFields(checkout);
+    if (fields === null) return null;
     const read = (name: keyof Bootstrap): string => textOf(fields, name);
-    const baseUrl = read("baseUrl");
     return {
-      baseUrl,
-      // A platform before this field wrote none.
-      localUrl: "localUrl" in fields ? read("localUrl") : baseUrl,
+      baseUrl: read("baseUrl"),
+      localUrl: localUrlOf(fields),
       dashboardUrl: read("dashboardUrl"),
       ownerEmail: read("ownerEmail"),
       serviceAccountToken: read("serviceAccountToken"),
     };
   } catch (error) {
-    throw new Refused(`${file} cannot be used: ${error instanceof Error ? error.message : String(error)}`, {
-      cause: error,
-    });
+    throw new Refused(
+      `${bootstrapFile(checkout)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+      {
+        cause: error,
+      },
+    );
   }
 }

@@ -23,8 +23,13 @@ test(
     const child = spawn("python3", [terminal, "npm", "start"], {
       cwd: root,
       env: {
-        ...{ PATH: process.env["PATH"], HOME: temporaryFolder(t, "home"), TERM: "xterm", SLIPWAY_PORT: "0" },
-        ...{ SLIPWAY_DATA_DIR: dataDir, SLIPWAY_DATABASE_URL: url.reveal(), SLIPWAY_DRIVER: "process" },
+        PATH: process.env["PATH"],
+        HOME: temporaryFolder(t, "home"),
+        TERM: "xterm",
+        SLIPWAY_PORT: "0",
+        SLIPWAY_DATA_DIR: dataDir,
+        SLIPWAY_DATABASE_URL: url.reveal(),
+        SLIPWAY_DRIVER: "process",
       },
       stdio: ["pipe", "pipe", "inherit"],
     });

@@ -135,8 +135,8 @@ export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
 }
 
 /**
- * Those of the ids that deleted apps have of which nothing else is left, or deleted projects of whose apps nothing is left. An id that
- * is unknown here is not one of them: another database may know it.
+ * Those of the ids that deleted apps have of which nothing else is left, or deleted projects of whose apps nothing is left.
+ * An id that is unknown here is not one of them: another database may know it.
  */
 export async function readRemoved(db: Db, ids: readonly string[]): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`

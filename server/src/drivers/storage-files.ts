@@ -10,10 +10,13 @@ import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { measure } from "./disk/disk-usage.ts";
 import { RemovedFolders, storageFolders, type RemovalState } from "./removed-folders.ts";
-import { appStorageName, makeOwnedFolder } from "./storage.ts";
+import { makeOwnedFolder, storagesIn } from "./storage.ts";
 
 export type StorageFilesOptions = {
-  /** One folder per project, and one for each app with storage of its own. Names that begin with a dot are not storages but folders of this class. */
+  /**
+   * One folder per project, and one for each app with storage of its own. Names that begin with a dot are not storages but
+   * folders of this class.
+   */
   readonly storageDir: string;
   /** Who owns the files of a project; null: the platform's own user. */
   readonly userOf: (projectId: ProjectId) => number | null;
@@ -190,11 +193,8 @@ export class StorageFiles {
 
   /** The projects that have a storage, in any order. */
   async projects(): Promise<ProjectId[]> {
-    const { storageDir } = this.#options;
-    const names = await readdir(storageDir).catch(() => []);
-    const ofApps = await readdir(join(storageDir, appStorageName)).catch(() => []);
-    const projects = [...names.filter((name) => !name.startsWith(".")), ...ofApps.map(projectOfApp)];
-    return [...new Set(projects)] as ProjectId[];
+    const { projects, apps } = await storagesIn(this.#options.storageDir);
+    return [...new Set([...projects, ...apps.map(projectOfApp)])] as ProjectId[];
   }
 
   /**

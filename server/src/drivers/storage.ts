@@ -8,6 +8,9 @@ import type { Log } from "#lib/log.ts";
 import type { Capabilities, Driver, ReplicaSpec } from "./driver.ts";
 import { removeTree } from "./remove-folder.ts";
 
+/** Where a sandboxed app sees what it shares with the other apps of its project. */
+export const sharedStoragePath = "/persistent-storage";
+
 /** The host folder of a replica's storage. */
 export function storageDirOf({ storage }: Pick<ReplicaSpec, "storage">, storageDir: string): string {
   return join(storageDir, storage);
@@ -26,7 +29,7 @@ export function storageMounts(
   spec: Pick<ReplicaSpec, "storage" | "storagePath" | "appId">,
   storageDir: string,
 ): readonly { readonly from: string; readonly at: string }[] {
-  const shared = { from: storageDirOf(spec, storageDir), at: "/persistent-storage" };
+  const shared = { from: storageDirOf(spec, storageDir), at: sharedStoragePath };
   if (spec.storagePath === null) return [shared];
   return [shared, { from: appStorageDir(spec.appId, storageDir), at: spec.storagePath }];
 }
@@ -48,6 +51,15 @@ export function makeOwnedFolder(dir: string, user: number | null): void {
   if (user !== null) chownSync(dir, user, user);
 }
 
+/** The storages that are there: names of those of projects, and ids of the apps that have their own. */
+export async function storagesIn(
+  storageDir: string,
+): Promise<{ readonly projects: readonly string[]; readonly apps: readonly string[] }> {
+  const names = await readdir(storageDir).catch(() => []);
+  const apps = await readdir(join(storageDir, appStorageName)).catch(() => []);
+  return { projects: names.filter((name) => !name.startsWith(".")), apps };
+}
+
 /** See `Driver.collectStorage`. */
 export async function collectStorage(
   {
@@ -57,11 +69,10 @@ export async function collectStorage(
   }: { readonly storageDir: string; readonly isUserOwned?: boolean; readonly log: Log },
   ...[readGone, signal]: Parameters<Driver["collectStorage"]>
 ): Promise<void> {
-  const ofProjects = await readdir(storageDir).catch(() => []);
-  const ofApps = await readdir(join(storageDir, appStorageName)).catch(() => []);
+  const { projects, apps } = await storagesIn(storageDir);
   const dirs = new Map([
-    ...ofProjects.filter((name) => !name.startsWith(".")).map((id) => [id, join(storageDir, id)] as const),
-    ...ofApps.map((id) => [id, appStorageDir(id, storageDir)] as const),
+    ...projects.map((id) => [id, join(storageDir, id)] as const),
+    ...apps.map((id) => [id, appStorageDir(id, storageDir)] as const),
   ]);
   const gone = dirs.size === 0 ? [] : await readGone([...dirs.keys()]);
   for (const id of gone) {

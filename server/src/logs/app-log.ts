@@ -78,7 +78,8 @@ export class AppLogs {
 
   /**
    * Resolves when lines of one app are stored, in order; rejects when the database stays unreachable. Waits while the queue is
-   * full and has lines of the app, and a moment when the app exceeds its budget. When that does not suffice, stores only the last lines and says so.
+   * full and has lines of the app, and a moment when the app exceeds its budget. When that does not suffice, stores only the
+   * last lines and says so.
    */
   async append(lines: readonly store.AppLine[]): Promise<void> {
     const kept = await this.#withinBudget(lines.map(clean));

@@ -8,8 +8,8 @@ import {
   type BrowserContext,
   type CDPSession,
   type Locator,
+  type Page as ChromiumPage,
 } from "playwright-core";
-import type { Page as ChromiumPage } from "playwright-core";
 import type { TestContext } from "node:test";
 import { cleanLast } from "./clean-last.ts";
 import { temporaryFolder } from "./folder.ts";

@@ -16,14 +16,15 @@ function made(gpus: readonly string[]) {
   const { compute, cpuCores, memoryGb, tier } = spec;
   const claim = { pool: "machine", compute, cpuCores, memoryGb, tier, gpus };
   const { Env = [], HostConfig } = containerSpec(spec, {
-    ...{
-      claim,
-      instanceId: "instance",
-      network: "network",
-      storage: [{ from: "/storage", at: "/persistent-storage" }],
-      cores: 8,
-    },
-    ...{ runtime: undefined, nameServers: null, filesMax: 1024, isPublished: false },
+    claim,
+    instanceId: "instance",
+    network: "network",
+    storage: [{ from: "/storage", at: "/persistent-storage" }],
+    cores: 8,
+    runtime: undefined,
+    nameServers: null,
+    filesMax: 1024,
+    isPublished: false,
   });
   const names = Env.map((line) => line.slice(0, line.indexOf("=")));
   assert.equal(new Set(names).size, names.length, "no variable has two values");

@@ -7,7 +7,7 @@ import { chownSync, existsSync, mkdirSync, statSync, writeFileSync } from "node:
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { StartRefused, type ReplicaSpec } from "#drivers/driver.ts";
-import { makeOwnedFolder, storageDirOf, storageMounts } from "#drivers/storage.ts";
+import { makeOwnedFolder, sharedStoragePath, storageDirOf, storageMounts } from "#drivers/storage.ts";
 import type { PoolClaim } from "#drivers/pools/pool.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { sinceBootMs } from "#lib/clock.ts";
@@ -220,7 +220,7 @@ function programOf(
   const places = {
     homeDir: isSandboxed ? homePath : paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
-    storageDir: isSandboxed ? "/persistent-storage" : storageDirOf(spec, context.storageDir),
+    storageDir: isSandboxed ? sharedStoragePath : storageDirOf(spec, context.storageDir),
     ...{ venvDir, python },
     takesRootPath: artifact.takesRootPath,
     gpus: context.claim.gpus,

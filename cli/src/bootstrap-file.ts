@@ -1,0 +1,24 @@
+// The file in the data folder that the platform wrote at its first start: its addresses and first tokens.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fieldsOf, textOf } from "./answer.ts";
+import type { Checkout } from "./checkout.ts";
+
+type Fields = ReturnType<typeof fieldsOf>;
+
+/** Its path. */
+export function bootstrapFile({ dataDir }: Pick<Checkout, "dataDir">): string {
+  return join(dataDir, "bootstrap.json");
+}
+
+/** Its fields; null: there is none. Throws when it cannot be read. */
+export function readBootstrapFields(checkout: Pick<Checkout, "dataDir">): Fields | null {
+  const file = bootstrapFile(checkout);
+  return existsSync(file) ? fieldsOf(JSON.parse(readFileSync(file, "utf8"))) : null;
+}
+
+/** Where the platform listens on this machine. */
+export function localUrlOf(fields: Fields): string {
+  // A platform before this field wrote none.
+  return textOf(fields, "localUrl" in fields ? "localUrl" : "baseUrl");
+}
