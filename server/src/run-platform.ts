@@ -89,12 +89,18 @@ async function stop(platform: Platform, log: Log): Promise<number> {
   }
 }
 
-/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once. */
+/** npm passes on a Ctrl-C that the terminal has sent to the platform, too. */
+const sameSignalMs = 1_000;
+
+/** Resolves with the first SIGTERM or SIGINT; a second one of a person who does not want to wait ends the process at once. */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.once(signal, () => {
-        process.once(signal, () => process.exit(1));
+        const firstAtMs = performance.now();
+        process.on(signal, () => {
+          if (performance.now() - firstAtMs > sameSignalMs) process.exit(1);
+        });
         resolve(signal);
       });
     }
