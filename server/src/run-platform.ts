@@ -7,6 +7,7 @@ import { helpText } from "./config-help.ts";
 import { startPlatform, type Platform } from "./platform.ts";
 import { closeInheritedDescriptors } from "#lib/inherited-descriptors.ts";
 import { createLog, type Log } from "#lib/log.ts";
+import { systemClock } from "#lib/clock.ts";
 
 /** Runs the platform until a signal ends it. Returns the exit code: 0 after a clean stop, 1 otherwise. */
 export async function runPlatform(args: readonly string[]): Promise<number> {
@@ -97,9 +98,9 @@ function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.once(signal, () => {
-        const firstAtMs = performance.now();
+        const firstAtMs = systemClock.monotonicMs();
         process.on(signal, () => {
-          if (performance.now() - firstAtMs > sameSignalMs) process.exit(1);
+          if (systemClock.monotonicMs() - firstAtMs > sameSignalMs) process.exit(1);
         });
         resolve(signal);
       });
