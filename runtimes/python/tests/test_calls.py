@@ -240,7 +240,7 @@ class CallTest(unittest.TestCase):
         self.assertEqual(self.replica.call("decimal_result").result, {"amount": 1.5})
         answer = self.replica.call("unserialisable")
         self.assertEqual(answer.status, 500)
-        self.assertIn("result.a[0] is a object", answer.message)
+        self.assertIn("result.a[0] is of type object, which has no JSON form", answer.message)
 
     def test_reports_exceptions_and_goes_on(self):
         for function in ("fails", "fails_later"):
