@@ -3,10 +3,11 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { sql } from "kysely";
 import { createLog, silentLog } from "#lib/log.ts";
-import type { Secret } from "#lib/secret.ts";
+import { Secret } from "#lib/secret.ts";
 import { notify, Notifications } from "#store/notify.ts";
 import { asOwner } from "#test/support/as-owner.ts";
 import { testDatabase } from "#test/support/database.ts";
+import { openDatabaseGate } from "#test/support/database-gate.ts";
 import "#test/support/leftovers.ts";
 import { administer } from "#test/support/test-server.ts";
 import { until } from "#test/support/until.ts";
@@ -84,4 +85,15 @@ test("stopping while it cannot connect ends at once", async (t) => {
   await administer(url.reveal(), `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
   await until("it tried again and could not", () => warnings >= 2);
   await notifications.stop();
+});
+
+test("stopping ends where the database breaks off the connection that is being made", { timeout: 60_000 }, async (t) => {
+  const { url } = await testDatabase(t);
+  const gate = await openDatabaseGate(t, url);
+  const notifications = new Notifications({ url: new Secret(gate.url), log: silentLog });
+  await notifications.start();
+  await gate.silence();
+  const stopped = notifications.stop();
+  gate.shut();
+  await stopped;
 });

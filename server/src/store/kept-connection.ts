@@ -86,16 +86,31 @@ export class KeptConnection {
     const client = new Client({ ...clientConfig(url), query_timeout: answerWaitMs });
     // Without a listener Node would end the process; #watch notices the end itself.
     client.on("error", () => undefined);
-    this.#client = client;
     try {
-      await client.connect();
+      await this.#untilStopped(client.connect());
+      this.#client = client;
       await prepare(client);
     } catch (error) {
       this.#client = undefined;
-      await client.end().catch(() => undefined);
+      const ended = client.end().catch(() => undefined);
+      if (!this.#stopping.signal.aborted) await ended;
       throw error;
     }
     return client;
+  }
+
+  /** The driver's `connect()` never settles when its connection is ended meanwhile, so a stop does not wait for it. */
+  async #untilStopped(connected: Promise<unknown>): Promise<void> {
+    const { signal } = this.#stopping;
+    const stopped = Promise.withResolvers<never>();
+    const stop = (): void => stopped.reject(signal.reason);
+    signal.addEventListener("abort", stop);
+    if (signal.aborted) stop();
+    try {
+      await Promise.race([connected, stopped.promise]);
+    } finally {
+      signal.removeEventListener("abort", stop);
+    }
   }
 
   /** Resolves when the connection is gone or does not answer. */

@@ -11,6 +11,8 @@ export type DatabaseGate = {
   /** Cuts all connections and refuses new ones until it is opened again. */
   shut(): void;
   open(): void;
+  /** Cuts all connections; new ones are accepted and get no answer. Resolves once there is one. */
+  silence(): Promise<void>;
   /** Cuts only the clients' side: the server keeps their sessions, as when a machine or a network fails. */
   loseClients(): void;
 };
@@ -29,8 +31,14 @@ export async function openDatabaseGate(
   const clients = new Set<Socket>();
   const lost = new Set<Socket>();
   let isShut = false;
+  let onSilent: (() => void) | null = null;
   const server = createServer((client) => {
     if (isShut) return void client.destroy();
+    if (onSilent !== null) {
+      sockets.add(client.on("error", () => undefined));
+      onSilent();
+      return;
+    }
     const behind = connect({ path });
     clients.add(client);
     client.on("close", () => clients.delete(client));
@@ -70,6 +78,12 @@ export async function openDatabaseGate(
       cut();
     },
     open: () => void (isShut = false),
+    async silence() {
+      const silent = Promise.withResolvers<void>();
+      onSilent = silent.resolve;
+      cut();
+      await silent.promise;
+    },
     loseClients() {
       for (const client of clients) {
         lost.add(client);
