@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import type { Socket } from "node:net";
-import { PassThrough, Writable, type Readable } from "node:stream";
+import { PassThrough, pipeline, Writable, type Readable } from "node:stream";
 import type Docker from "dockerode";
 import { ExecRefused, execVariable, replicaNotRunning } from "#drivers/exec.ts";
 import type { ExecCommand, ExecEnd, RunningExec, TerminalSize } from "#drivers/exec.ts";
@@ -24,8 +24,12 @@ export type ContainerExecScope = {
 const goneStatuses = [404, 409];
 /** The shell that kills what a command has left is a stranger's, and may do nothing at all. */
 const killWaitMs = 10_000;
+/** An engine under load takes seconds; one that hangs never answers. */
+const startWaitMs = 60_000;
 /** The engine keeps a connection open for what a command leaves in the background, and tells its end only when asked. */
 const lookEveryMs = 500;
+/** The looks at a command that has ended after which nothing more is expected of a connection that stays open. */
+const quietLooksMax = 20;
 /** The first size takes effect once the process runs, which the engine does not tell. */
 const sizeTriesMax = 20;
 const sizeAgainMs = 50;
@@ -38,6 +42,8 @@ export async function execInContainer(scope: ContainerExecScope, given: ExecComm
   const { command, terminal } = given;
   const marker = `${replicaId}.${randomBytes(8).toString("hex")}`;
   const hasTerminal = terminal !== null;
+  const late = new AbortController();
+  const cancel = scope.clock.after(startWaitMs, () => late.abort());
   try {
     const options: Docker.ExecCreateOptions = {
       Cmd: [...command],
@@ -48,14 +54,21 @@ export async function execInContainer(scope: ContainerExecScope, given: ExecComm
       Env: [`${execVariable}=${marker}`, ...(hasTerminal ? ["TERM=xterm"] : [])],
     };
     const exec = await engine.calls.getContainer(containerId).exec(options);
-    const start = { hijack: true, stdin: true, Tty: hasTerminal };
+    const start = { hijack: true, stdin: true, Tty: hasTerminal, abortSignal: late.signal };
     const socket = (await engine.streams.getExec(exec.id).start(start)) as unknown as Socket;
     return new ContainerExec(scope, { exec: engine.calls.getExec(exec.id), socket, marker, terminal });
   } catch (error) {
     if (goneStatuses.includes(engineStatus(error) ?? 0)) throw new ExecRefused(replicaNotRunning, { cause: error });
-    throw error;
+    if (!late.signal.aborted) throw error;
+    // It may have been started all the same.
+    await endMarked(scope, marker);
+    throw new ExecRefused(startIsLate, { cause: error });
+  } finally {
+    cancel();
   }
 }
+
+const startIsLate = `The container engine did not start the command within ${startWaitMs / 1000} s; try again.`;
 
 /** Kills what commands have left in a container of which an earlier process of the platform was the client. */
 export async function endExecsLeftIn(scope: ContainerExecScope): Promise<void> {
@@ -80,6 +93,8 @@ class ContainerExec implements RunningExec {
   #isOver = false;
   #isNotFound = false;
   #hasNewSize = false;
+  /** Since it has ended: how many looks in a row found nothing new on the connection. */
+  #quietLooks = 0;
 
   constructor(scope: ContainerExecScope, started: Started) {
     this.#scope = scope;
@@ -90,20 +105,18 @@ class ContainerExec implements RunningExec {
     this.stdin = socket;
     this.stdout = stdout;
     socket.once("data", (chunk: Buffer) => (this.#isNotFound = notFound.test(textOf(chunk))));
+    socket.on("data", () => (this.#quietLooks = 0));
     this.ended = this.#wait();
     this.#look();
     if (terminal !== null) {
       this.stderr.end();
       socket.pipe(stdout);
+      // Also when the connection breaks.
+      socket.once("close", () => stdout.end());
       this.#setSize(terminal, sizeTriesMax);
     } else {
-      socket.pipe(new Outputs({ stdout, stderr: this.stderr }));
+      pipeline(socket, new Outputs({ stdout, stderr: this.stderr }), () => undefined);
     }
-    // Also when the connection breaks.
-    socket.once("close", () => {
-      stdout.end();
-      this.stderr.end();
-    });
   }
 
   resize({ columns, rows }: TerminalSize): void {
@@ -126,11 +139,20 @@ class ContainerExec implements RunningExec {
       if (this.#isOver) return;
       this.#started.exec
         .inspect()
-        .then(({ Running }) => (Running ? undefined : endMarked(this.#scope, this.#started.marker)))
+        .then(({ Running }) => (Running ? undefined : this.#endConnection()))
         // The engine does not answer; the connection breaks with it.
         .catch(() => undefined)
         .finally(() => this.#look());
     });
+  }
+
+  /** A connection may stay open although nothing is left that could write to it. What nobody reads yet is waited for. */
+  async #endConnection(): Promise<void> {
+    const { socket, marker } = this.#started;
+    await endMarked(this.#scope, marker);
+    if (socket.isPaused()) return;
+    this.#quietLooks++;
+    if (this.#quietLooks > quietLooksMax) socket.destroy();
   }
 
   end(reason: string): void {
@@ -162,7 +184,7 @@ function textOf(chunk: Buffer): string {
   return chunk.subarray((chunk[0] ?? 0) < 3 ? headBytes : 0).toString("latin1");
 }
 
-/** Takes apart both outputs, which share a connection; what is not read holds the rest up. */
+/** Takes apart both outputs, which share a connection and end with it; what is not read holds the rest up. */
 class Outputs extends Writable {
   readonly #outputs: Readonly<Record<"stdout" | "stderr", PassThrough>>;
   readonly #frames = new LogFrames({ hasTimes: false });
@@ -176,8 +198,14 @@ class Outputs extends Writable {
     void this.#take(chunk).finally(() => done());
   }
 
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    for (const output of Object.values(this.#outputs)) output.end();
+    done(error);
+  }
+
   async #take(chunk: Buffer): Promise<void> {
     for (const { stream, bytes } of this.#frames.take(chunk)) {
+      if (this.destroyed) return;
       const output = this.#outputs[stream];
       if (!output.destroyed && !output.write(bytes)) await untilTaken(output);
     }
