@@ -87,13 +87,17 @@ test("stopping while it cannot connect ends at once", async (t) => {
   await notifications.stop();
 });
 
-test("stopping ends where the database breaks off the connection that is being made", { timeout: 60_000 }, async (t) => {
-  const { url } = await testDatabase(t);
-  const gate = await openDatabaseGate(t, url);
-  const notifications = new Notifications({ url: new Secret(gate.url), log: silentLog });
-  await notifications.start();
-  await gate.silence();
-  const stopped = notifications.stop();
-  gate.shut();
-  await stopped;
-});
+test(
+  "stopping ends where the database breaks off the connection that is being made",
+  { timeout: 60_000 },
+  async (t) => {
+    const { url } = await testDatabase(t);
+    const gate = await openDatabaseGate(t, url);
+    const notifications = new Notifications({ url: new Secret(gate.url), log: silentLog });
+    await notifications.start();
+    await gate.silence();
+    const stopped = notifications.stop();
+    gate.shut();
+    await stopped;
+  },
+);

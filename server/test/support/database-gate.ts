@@ -24,9 +24,7 @@ export async function openDatabaseGate(
   cutAt: (sent: Buffer) => boolean = () => false,
 ): Promise<DatabaseGate> {
   const target = new URL(database.reveal());
-  const folder = target.searchParams.get("host") ?? "";
-  const port = target.searchParams.get("port") ?? (target.port === "" ? "5432" : target.port);
-  const path = join(folder, `.s.PGSQL.${port}`);
+  const path = socketPathOf(target);
   const sockets = new Set<Socket>();
   const clients = new Set<Socket>();
   const lost = new Set<Socket>();
@@ -67,12 +65,8 @@ export async function openDatabaseGate(
     cut();
     server.close();
   });
-  const url = new URL(target);
-  url.search = "";
-  url.hostname = "127.0.0.1";
-  url.port = String((server.address() as AddressInfo).port);
   return {
-    url: url.href,
+    url: urlAt(target, (server.address() as AddressInfo).port),
     shut() {
       isShut = true;
       cut();
@@ -92,4 +86,18 @@ export async function openDatabaseGate(
       }
     },
   };
+}
+
+function socketPathOf(database: URL): string {
+  const folder = database.searchParams.get("host") ?? "";
+  const port = database.searchParams.get("port") ?? (database.port === "" ? "5432" : database.port);
+  return join(folder, `.s.PGSQL.${port}`);
+}
+
+function urlAt(database: URL, port: number): string {
+  const url = new URL(database);
+  url.search = "";
+  url.hostname = "127.0.0.1";
+  url.port = String(port);
+  return url.href;
 }

@@ -1,4 +1,5 @@
-/** Works in a folder of its storage, and goes on after that was removed: new files appear faster than others can go. */
+// An app that works in a folder of its storage, and goes on after that was removed: new files appear faster than others can go.
+// It holds at most 600 MB, however long it takes to end it.
 export const stubbornWriter = `
 import os, threading, time
 os.makedirs("/persistent-storage/r/sub", exist_ok=True)
@@ -11,7 +12,7 @@ def fill(name):
                 file.write(b"x" * 100_000)
         except OSError:
             pass
-        count += 1
+        count = (count + 1) % 1500
         time.sleep(0.001)
 for name in "abcd":
     threading.Thread(target=fill, args=[name]).start()

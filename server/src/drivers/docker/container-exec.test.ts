@@ -78,6 +78,9 @@ test("what is read late is complete, and nothing ends before it", async () => {
   socket.push(null);
   await clock.advance(60_000);
   const outputs = await Promise.all([text(exec.stdout), text(exec.stderr)]);
-  assert.deepEqual(outputs.map(({ length }) => length), [900_000, 100_000]);
+  assert.deepEqual(
+    outputs.map(({ length }) => length),
+    [900_000, 100_000],
+  );
   assert.deepEqual(await exec.ended, { exitCode: 0, message: null });
 });
