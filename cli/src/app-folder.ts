@@ -22,6 +22,8 @@ export type AppFolder = {
   readonly custom: CustomRuntime | null;
   /** All that is below the table cerebrium. */
   readonly settings: Table;
+  /** The path of the app's own storage, as written in the TOML file; null: it has none. */
+  readonly storagePath: string | null;
 };
 
 /** A server that the app brings. */
@@ -46,7 +48,9 @@ export function readAppFolder(given: string): AppFolder {
   const path = resolve(given === "" ? "." : given);
   if (!isFolder(path)) throw new Refused(`${path} is not a folder.`, { exitCode: 2 });
   const toml = readToml(path);
-  const root = toml === null ? {} : tableOf(parseToml(toml)["cerebrium"]);
+  const all = toml === null ? {} : parseToml(toml);
+  const root = tableOf(all["cerebrium"]);
+  const storagePath = tableOf(tableOf(all["slipway"])["storage"])["path"];
   const deployment = tableOf(root["deployment"]);
   const name = deployment["name"];
   return {
@@ -57,6 +61,7 @@ export function readAppFolder(given: string): AppFolder {
     exclude: patternsOf(deployment, "exclude", [".*"], toml?.file),
     custom: customOf(tableOf(root["runtime"])["custom"]),
     settings: root,
+    storagePath: typeof storagePath === "string" ? storagePath : null,
   };
 }
 

@@ -15,7 +15,8 @@ import { Refused } from "./refused.ts";
 const about = `
 Run the app of a folder on this machine, with the runtime that the platform has, and again at each save. It needs a Python,
 and no platform: packages are installed in a virtual environment below ~/.cache/slipway. Variables, such as secrets, come from
-the file .env. Not isolated, and without the system packages and build commands of a deployment. Ctrl-C ends it.`;
+the file .env. Not isolated, and without the system packages, build commands and storage of a deployment: the app sees this
+machine's own folders at /persistent-storage and other paths. Ctrl-C ends it.`;
 
 /** Runs an app. */
 export const dev = command({
@@ -132,7 +133,7 @@ class DevSession {
 const usualPort = 8000;
 
 function requireRunnable(folder: AppFolder, machine: Machine): void {
-  const { custom, path, settings } = folder;
+  const { custom, path, settings, storagePath } = folder;
   if (custom?.isDockerfile === true) {
     throw new Refused(
       "The app is built from a Dockerfile, which slipway dev does not do. Use docker build and docker run.",
@@ -147,6 +148,10 @@ function requireRunnable(folder: AppFolder, machine: Machine): void {
   );
   if (left.length > 0)
     machine.tell(`Not run here, only by deployments: ${left.join(" and ")} of ${folder.toml?.file}.`);
+  if (storagePath !== null)
+    machine.tell(
+      `Not here, only in deployments: storage of the app's own. At ${storagePath} it sees this machine's folder.`,
+    );
 }
 
 function portOf(given: Given): number | null {

@@ -96,10 +96,11 @@ http.server.test(http.server.SimpleHTTPRequestHandler, port=int(sys.argv[2]), bi
 `;
   writeFileSync(join(folder, "server.py"), server);
   writeFileSync(join(folder, ".slipwayignore"), "pids\n");
-  writeFileSync(join(folder, "slipway.toml"), toml + custom);
+  writeFileSync(join(folder, "slipway.toml"), `${toml + custom}[slipway.storage]\npath = "/data"\n`);
   const slipway = commandsAt(t);
   const first = slipway(["dev", folder]);
   const firstUrl = await urlAfter(first, 1);
+  assert.match(first.stderr(), /storage of the app's own\. At \/data it sees this machine's folder\./);
   const pids = readFileSync(join(folder, "pids"), "utf8").split(" ").map(Number);
   const second = slipway(["dev", folder]);
   assert.notEqual(await urlAfter(second, 1), firstUrl);
