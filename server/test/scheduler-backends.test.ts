@@ -69,6 +69,52 @@ test("a start that is refused because the room has just gone counts as no room, 
   assert.deepEqual(await trial, { ok: false, kind: "no_capacity", reason });
 });
 
+test("a server on another port says so in its log within seconds, and its start goes on", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, readyMs: 60_000 }];
+  const { scheduler } = await stage.openProcess(t);
+  const lines: string[] = [];
+  const trial = scheduler.tryRelease(await stage.addRelease({ runtime: "custom" }), {
+    signal: t.signal,
+    deadlineMs: 120_000,
+    onLine: ({ text }) => lines.push(text),
+  });
+  const found = "It listens on port 9000: set port = 9000, or have it listen on 8000.";
+  await stage.reach("it runs", () => stage.driver.running().length === 1);
+  stage.driver.elsewhere = found;
+  await stage.clock.advance(2500);
+  assert.deepEqual(lines, [], "its port may be the next that it opens");
+  await stage.clock.advance(5000);
+  const line = `[slipway] No call can reach it yet. ${found} The start goes on for up to 120 s, in case it opens its port later.`;
+  assert.deepEqual(lines, [line]);
+  assert.deepEqual(
+    stage.lines.map(({ text }) => text),
+    [line],
+  );
+  await stage.clock.advance(60_000);
+  assert.deepEqual(await trial, { ok: true });
+  assert.deepEqual(lines, [line], "once is enough");
+});
+
+test("a server that opens its port after another one is not said to be wrong", async (t) => {
+  const stage = await openStage(t);
+  stage.scripts = [{ ...goodStart, readyMs: 60_000 }];
+  const { scheduler } = await stage.openProcess(t);
+  const lines: string[] = [];
+  const trial = scheduler.tryRelease(await stage.addRelease({ runtime: "custom" }), {
+    signal: t.signal,
+    deadlineMs: 120_000,
+    onLine: ({ text }) => lines.push(text),
+  });
+  await stage.reach("it runs", () => stage.driver.running().length === 1);
+  stage.driver.elsewhere = "It listens on port 9000.";
+  await stage.clock.advance(1500);
+  stage.driver.elsewhere = null;
+  await stage.clock.advance(60_000);
+  assert.deepEqual(await trial, { ok: true });
+  assert.deepEqual(lines, []);
+});
+
 test("an app that scales by processor time gets replicas by what its replicas use", async (t) => {
   const stage = await openStage(t);
   const { proxy } = await stage.openProcess(t);

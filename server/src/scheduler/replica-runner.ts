@@ -9,7 +9,6 @@ import { must } from "#lib/assert.ts";
 import { newReplicaId, type AppId, type ReleaseId, type ReplicaId } from "#lib/ids.ts";
 import { LruMap } from "#lib/lru-map.ts";
 import type { Secret } from "#lib/secret.ts";
-import { withDeadline } from "#lib/with-deadline.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Counters } from "./counters.ts";
 import type { Occupancy } from "./demand.ts";
@@ -20,6 +19,7 @@ import type { ReplicaRows, StoredRelease } from "./replica-rows.ts";
 import { replicaRow, replicaSpec } from "./replica-spec.ts";
 import type { EndOrder } from "./replica-state.ts";
 import type { RowWriter } from "./row-writer.ts";
+import { reasonUnreached, watchUnreached } from "./unreached.ts";
 import { heartbeatIntervalMs } from "./heartbeat.ts";
 
 /** The environment of an app's replicas, including secrets; may change between starts. */
@@ -34,6 +34,8 @@ export type RunnerEvents = {
   readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
   /** Its end and all its lines are stored. */
   readonly onForgotten: (replica: Replica, end: ReplicaEnd) => void;
+  /** The platform has a line for the log of a replica. */
+  readonly onNotice: (replica: Replica, text: string) => void;
   /** The result of its ready check changed, or a start progressed. */
   readonly onChange: (appId: AppId) => void;
 };
@@ -76,8 +78,6 @@ const unreadyGraceMs = 5000;
 const stopAgainMs = 5000;
 /** Timeout for a machine or its image; the deadline of its start begins after it. */
 const pendingMsMax = 600_000;
-/** How long a driver may look for where a replica listens. */
-const unreachedMsMax = 5000;
 /** Releases never change, so they are cached; this is the cache's limit. */
 const releasesMax = 1000;
 
@@ -137,22 +137,19 @@ export class ReplicaRunner {
 
   /** It runs at `address`, now or already before: probes for readiness, and abandons it if it is not ready after `leftMs`. */
   watchStarting(replica: Replica, address: Address, leftMs: number): void {
+    const { driver, clock, events } = this.#parts;
     replica.isPending = false;
+    void watchUnreached(replica, { driver, clock, onFound: (line) => events.onNotice(replica, line) });
     this.#endAfter(replica, leftMs, async () => {
       if (replica.state !== "starting") return null;
       const isCortex = replica.settings.runtime === "cortex";
       const found = isCortex ? "Its main.py was still being imported." : replica.notReady;
-      const instead = isCortex ? null : await this.#whyUnreached(replica);
+      const instead = await reasonUnreached(replica, { driver, clock });
       if (replica.state !== "starting") return null;
       const reason = `It did not become ready within ${Math.round(replica.deadlineMs / 1000)} seconds.`;
       return [reason, found, instead, replica.hint].filter((text) => text !== null).join(" ");
     });
     this.watchHealth(replica, address);
-  }
-
-  async #whyUnreached({ replicaId }: Replica): Promise<string | null> {
-    const { driver, clock } = this.#parts;
-    return await withDeadline(clock, unreachedMsMax, driver.whyUnreached(replicaId)).catch(() => null);
   }
 
   #endAfter(replica: Replica, afterMs: number, reasonNow: () => string | null | Promise<string | null>): void {

@@ -113,6 +113,7 @@ export class Scheduler implements TrialStarter {
           this.#trials.onForgotten(replica);
           void this.#ends.tell(replica, end);
         },
+        onNotice: (replica, text) => this.#notice(replica, text),
         onChange: (appId) => this.nudge(appId),
       },
     });
@@ -314,6 +315,12 @@ export class Scheduler implements TrialStarter {
     } catch (error) {
       this.#parts.log.error({ err: error, appId }, "could not look at an app");
     }
+  }
+
+  #notice({ replicaId }: Replica, text: string): void {
+    const { log } = this.#parts;
+    const line: ReplicaLine = { replicaId, at: this.#clock.now(), stream: "stderr", runId: null, text };
+    this.#lines([line]).catch((error: unknown) => log.warn({ err: error, replicaId }, "a notice was not stored"));
   }
 
   async #lines(lines: readonly ReplicaLine[]): Promise<void> {

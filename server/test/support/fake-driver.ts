@@ -118,6 +118,8 @@ export class FakeDriver implements Driver {
   readonly started = new Set<ReplicaId>();
   /** Compute types without free capacity: starts are refused. */
   readonly full = new Set<string>();
+  /** Where its replicas listen instead of at their address, in a sentence. */
+  elsewhere: string | null = null;
   /** Called before a replica ends, whatever the cause. */
   onExit: (replica: FakeReplica, how: ExitCause) => void = () => undefined;
   /** Called when a replica is asked to end. */
@@ -184,8 +186,8 @@ export class FakeDriver implements Driver {
     return Promise.reject(new ExecRefused("Replicas that exist only in memory run no commands."));
   }
 
-  whyUnreached(): Promise<null> {
-    return Promise.resolve(null);
+  whyUnreached(): Promise<string | null> {
+    return Promise.resolve(this.elsewhere);
   }
 
   async stop(replicaId: ReplicaId, { graceMs }: { readonly graceMs: number }): Promise<void> {
