@@ -15,6 +15,11 @@ const outputs: readonly (readonly [string, string, string])[] = [
     "src/x.c:3:10: error: unknown type name 'foo'",
   ],
   [
+    "a source package whose setup says why, with no word for an error",
+    "  × Getting requirements to build wheel did not run successfully.\n  │ exit code: 1\n  ╰─> [1 lines of output]\n      no license file\n      [end of output]\n  note: not a problem with pip.\nerror: subprocess-exited-with-error\n× Getting requirements to build wheel did not run successfully.\n│ exit code: 1\n╰─> See above for output.\n",
+    "no license file",
+  ],
+  [
     "uv",
     "error: Failed to fetch: `https://i/x`\n  Caused by: dns\n  × Failed to download\n  ├─▶ Failed to fetch\n  ╰─▶ HTTP status server error (502 Bad Gateway)\nhint: try again\n",
     "╰─▶ HTTP status server error (502 Bad Gateway)",

@@ -15,7 +15,27 @@ const cases: [string, RegExp][] = [
   ],
   [
     "WARNING: Retrying after connection broken by 'NewConnectionError(': Failed to establish a new connection: [Errno 111] Connection refused')': /simple/six/\nERROR: No matching distribution found for six",
-    /^The package index cannot be reached/,
+    /^The package index cannot be reached .* private network .*SLIPWAY_APP_NETWORK_ALLOW/,
+  ],
+  [
+    "Looking in indexes: https://pypi.org/simple, http://a:****@10.0.0.5/simple\nWARNING: The repository located at 10.0.0.5 is not a trusted or secure host and is being ignored.\nERROR: No matching distribution found for x==1",
+    /^pip does not use the package index at 10\.0\.0\.5, .* not https: .* --trusted-host 10\.0\.0\.5 to/,
+  ],
+  [
+    "Looking in indexes: https://pypi.org/simple, https://a:****@i.example/simple\nERROR: Could not find a version that satisfies the requirement x==1 (from versions: 0.1)\nERROR: No matching distribution found for x==1",
+    /^There is no x==1 that works with this Python, or one of the package indexes .* refuses the credentials/,
+  ],
+  [
+    "WARNING: Retrying after connection broken by 'SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate'))': /simple/x/\nCould not fetch URL https://i.example/simple/x/: Max retries exceeded\nERROR: No matching distribution found for x",
+    /^The certificate of the package index is not trusted here: .*PIP_CERT/,
+  ],
+  [
+    "error: Request failed after 5 retries\n  cause: error sending request for url (https://i.example/simple/x/)\n  cause: client error (Connect)\n  cause: invalid peer certificate: UnknownIssuer",
+    /^The certificate of the package index is not trusted here: .*SSL_CERT_FILE/,
+  ],
+  [
+    "  error: subprocess-exited-with-error\n  × Getting requirements to build wheel did not run successfully.\n  │ exit code: 1\n  ╰─> [1 lines of output]\n      the license file is missing\n      [end of output]\nerror: subprocess-exited-with-error\n× Getting requirements to build wheel did not run successfully.\n│ exit code: 1\n╰─> See above for output.\nnote: This error is from a subprocess.",
+    /It says: the license file is missing\. See/,
   ],
   [
     "ERROR: Cannot install a and b because these package versions have conflicting dependencies.\nERROR: ResolutionImpossible",

@@ -8,6 +8,8 @@ type Rule = { readonly form: RegExp; readonly sentence: (match: RegExpExecArray,
 /** As much of the reason as fits into a sentence. */
 const lineCharactersMax = 300;
 const where = "under dependencies.pip, or in requirements.txt or pyproject.toml";
+const credentials =
+  'Set them as secrets, name these below [slipway.build] (secrets = ["PIP_TOKEN"]) and as ${PIP_TOKEN} in the index\'s address';
 
 /** Debian packages of headers that Python packages are compiled with, by the header's path or its folder. */
 const packagesOf = namesIn(`
@@ -26,8 +28,9 @@ function lacking(advice: SystemAdvice, what: string, name?: string): string {
 const rules: readonly Rule[] = [
   {
     form: /40[13] (?:Client )?Error|Credentials not correct|HTTP error 40[13]|status client error \(40[13]/i,
-    sentence: () =>
-      `The package index refuses the credentials, or there are none. Set them as secrets, name these below [slipway.build] (secrets = ["PIP_TOKEN"]) and as \${PIP_TOKEN} in the index's address, and ${buildAgain}.`,
+    sentence: () => {
+      return `The package index refuses the credentials, or there are none. ${credentials}, and ${buildAgain}.`;
+    },
   },
   {
     form: /(?:No matching distribution found for|Invalid requirement:?|not found).{0,200}\$\{([A-Z0-9_]+)\}/i,
@@ -35,8 +38,27 @@ const rules: readonly Rule[] = [
       `The packages name \${${name}}, and nothing has set it: set ${name} as a secret, add it to secrets below [slipway.build], and ${buildAgain}.`,
   },
   {
+    form: /repository located at (\S+) is not a trusted or secure host/i,
+    sentence: ([, host]) => {
+      const line = `--trusted-host ${host}`;
+      return `pip does not use the package index at ${host}, whose address is not https: use https, or add the line ${line} to requirements.txt.`;
+    },
+  },
+  {
+    form: /SSLCertVerificationError|CERTIFICATE_VERIFY_FAILED|invalid peer certificate/i,
+    sentence: () =>
+      "The certificate of the package index is not trusted here: the operator can name a file of authorities that are, with PIP_CERT for pip and SSL_CERT_FILE for uv, where the platform starts.",
+  },
+  {
     form: /(?:Failed to establish a new connection|Temporary failure in name resolution|Connection refused|ConnectTimeout|ReadTimeout|Max retries exceeded|error sending request|dns error|tcp connect error)/i,
-    sentence: () => `The package index cannot be reached from the build machine. When it can, ${buildAgain}.`,
+    sentence: () =>
+      `The package index cannot be reached from the build machine. If it is on a private network or on this machine, the operator has to allow its address (SLIPWAY_APP_NETWORK_ALLOW). When it can be reached, ${buildAgain}.`,
+  },
+  {
+    // Printed where other indexes than PyPI are asked; pip counts one that refuses as one without the package.
+    form: /Looking in indexes: [^]*No matching distribution found for ([^\s(]+)/i,
+    sentence: ([, name]) =>
+      `There is no ${name} that works with this Python, or one of the package indexes (see above) refuses the credentials, of which pip says nothing: check its name and version ${where}, the pythonVersion, and the secrets in the index's address.`,
   },
   {
     form: /No matching distribution found for ([^\s(]+)/i,
