@@ -39,6 +39,12 @@ export const appList = z.array(
     /** Since when and why pushes are not deployed; null: they are, if gitAutoDeploy is true. */
     autoDeployPausedAt: time.nullable(),
     autoDeployPausedReason: z.string().nullable(),
+    /** As in `appDetail`. */
+    lastBuildStatus: buildStatus.nullable(),
+    lastBuildReason: z.string().nullable(),
+    lastBuildEndedAt: time.nullable(),
+    latestBuildId: z.uuid().nullable(),
+    liveRelease: z.int().min(1).nullable(),
     waitReason: z.string().nullable(),
   }),
 );
@@ -73,6 +79,8 @@ export const appDetail = z.strictObject({
   lastBuildStatus: buildStatus.nullable(),
   /** Why the latest build ended as it did, or what it is waiting for; null when there is nothing to report. */
   lastBuildReason: z.string().nullable(),
+  /** Null: there is none, or it goes on. */
+  lastBuildEndedAt: time.nullable(),
   /**
    * What calls of the live release are waiting for, or why they are refused; else why the app has fewer replicas than are wanted,
    * or what the replica of a build waits for; null when nothing waits.

@@ -55,7 +55,7 @@ test("apps are shown, scaled, set, stopped, started and deleted", async (t) => {
 
   assert.match(
     (await done("status")).stdout,
-    /^http\S+, project \S+ \(p-[0-9a-f]+\)\n\nAPP +STATE +REPLICAS +CHANGED .*\nhello +\w+ +0 /,
+    /^http\S+, project \S+ \(p-[0-9a-f]+\)\n\nAPP +STATE +REPLICAS +CHANGED\nhello +\w+ +0 +\S+\n/,
   );
   assert.equal((await done("status", "--json")).json().apps[0].name, "hello");
   assert.match((await done("apps", "stop", "hello")).stderr, /To start it again: slipway apps start hello/);
@@ -87,7 +87,10 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   assert.equal((await done("builds", "show", "hello", id, "--json")).json().number, 1);
   assert.match(await refused(4, "builds", "show", "hello", "9"), /no build "9".*slipway builds list hello/);
   assert.match((await done("builds", "cancel", "hello")).stderr, /^Build 1 is cancelled\./);
-  assert.match((await done("status")).stdout, /  No build has succeeded\. To see why: slipway builds show hello\n/);
+  assert.match(
+    (await done("status")).stdout,
+    /  hello: No build has succeeded\. To see why: slipway builds show hello\n/,
+  );
   assert.match(await refused(1, "builds", "cancel", "hello"), /\w/);
   assert.match((await done("builds", "again", "hello", "1")).stderr, /slipway logs hello --build latest -f/);
   await done("builds", "cancel", "hello", "2");
@@ -138,6 +141,20 @@ test("builds, releases, roll-outs and replicas of an app are listed, shown and c
   const { stdout } = await done("replicas", "hello");
   assert.match(stdout, /^REPLICA +RELEASE +STATE .*\nhello-replica +v2, v1 +RUNNING /, "both are of its build");
   assert.deepEqual((await done("replicas", "hello", "--json")).json()[0].releases, [2, 1]);
+});
+
+test("status says of an app that serves why its newest build failed, and what to do", async (t) => {
+  const { done, db, appId } = await startCliStage(t);
+  await insertReleases(db, appId);
+  const reason = "pip failed. Correct it and build it again (POST …/apps/{app}/builds).\nmany more lines";
+  const newest = { status: "build_failure", reason, ended_at: new Date(0) } as const;
+  await db.updateTable("builds").set(newest).where("app_id", "=", appId).execute();
+  assert.match(
+    (await done("status")).stdout,
+    /\nhello +ACTIVE [^]*\nNeeds attention:\n {2}hello: The newest build failed 1970-01-01T00:00:00\.000Z: pip failed\. Correct it and build it again \(slipway builds start, or slipway deploy for corrected files\)\. Release v2 still takes calls\. To see why: slipway builds show hello [0-9a-f-]{36}\n$/,
+  );
+  const [listed] = (await done("apps", "--json")).json();
+  assert.deepEqual([listed.lastBuildStatus, listed.lastBuildReason, listed.liveRelease], ["build_failure", reason, 2]);
 });
 
 test("the log of a build is shown, also while it goes on, and how it ended is the exit code", async (t) => {

@@ -28,8 +28,8 @@ const isUnderWay = ({ id, runId }: Json): boolean => underWay.has(id) || underWa
 /** What a use of a token, a new month or the cost of calls changes, and what is new. */
 const moving = new Set([
   ...["pageUrl", "call_records_per_minute", "call_retention_days"],
-  "last_used_at",
-  "last_used_address",
+  ...["lastBuildStatus", "lastBuildReason", "lastBuildEndedAt", "latestBuildId"],
+  ...["last_used_at", "last_used_address"],
   "month",
   "spent_cents",
   "drawn_micros",

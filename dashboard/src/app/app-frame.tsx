@@ -1,7 +1,8 @@
 // What surrounds the pages of an app: its name and state, what it waits for, and links to its pages.
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
-import { Outlet, useParams } from "@tanstack/react-router";
+import { Link, Outlet, useParams } from "@tanstack/react-router";
+import { failedBuildNote, type BuiltApp } from "@slipway/contract/failed-build.ts";
 import { Name } from "#parts/name.tsx";
 import { Answer, State } from "#parts/show.tsx";
 import { Tabs, type Tab } from "#parts/tabs.tsx";
@@ -58,6 +59,7 @@ function Frame(): ReactNode {
               <Name of={detail.waitReason} />
             </p>
           )}
+          <FailedBuild app={detail} />
           {detail.autoDeployPausedReason === null ? null : (
             <p className="attention">
               Automatic deploys are paused. <Name of={detail.autoDeployPausedReason} />
@@ -68,5 +70,20 @@ function Frame(): ReactNode {
         </>
       )}
     </Answer>
+  );
+}
+
+/** Nothing, unless the app serves although its newest build failed. */
+function FailedBuild({ app }: { readonly app: BuiltApp & { readonly latestBuildId: string | null } }): ReactNode {
+  const ref = useApp();
+  const note = failedBuildNote(app, "");
+  if (note === null || app.latestBuildId === null) return null;
+  return (
+    <p className="attention">
+      <Name of={note} />{" "}
+      <Link to="/projects/$project/apps/$app/builds/$build" params={{ ...ref, build: app.latestBuildId }}>
+        See the build
+      </Link>
+    </p>
   );
 }

@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
+import { failedBuildNote, type BuiltApp } from "@slipway/contract/failed-build.ts";
 import { api, ask } from "#api.ts";
 import { List, type Column } from "#parts/list.tsx";
 import { centsText, moneyText } from "#parts/money.ts";
@@ -13,10 +14,9 @@ import { budgetQuery } from "./budget-query.ts";
 import { FirstApp } from "./first-app.tsx";
 import { CallsOfHour, ErrorsOfHour } from "./last-hour.tsx";
 
-type App = {
+type App = BuiltApp & {
   readonly id: string;
   readonly name: string;
-  readonly status: string;
   readonly updatedAt: string;
   readonly waitReason: string | null;
   readonly autoDeployPausedReason: string | null;
@@ -65,16 +65,18 @@ function SpentBudget({ project }: { readonly project: string }): ReactNode {
 }
 
 /** What somebody has to look at comes first. */
-function urgency({ status, waitReason, autoDeployPausedReason }: App): number {
-  if (status === "FAILED") return 0;
-  if (waitReason !== null) return 1;
-  return autoDeployPausedReason === null ? 3 : 2;
+function urgency(app: App): number {
+  if (app.status === "FAILED") return 0;
+  if (app.waitReason !== null) return 1;
+  return failedBuildNote(app, "") === null && app.autoDeployPausedReason === null ? 3 : 2;
 }
 
-function noteOf({ status, waitReason, autoDeployPausedReason: paused }: App): string {
+function noteOf(app: App): string {
+  const { status, waitReason, autoDeployPausedReason: paused } = app;
   const notes = [
     status === "FAILED" && waitReason === null ? "The latest build failed." : null,
     waitReason,
+    failedBuildNote(app, ""),
     paused === null ? null : `Automatic deploys are paused. ${paused}`,
   ];
   return notes.filter((note) => note !== null).join(" ");

@@ -85,6 +85,11 @@ function showApp(app: AppWithState): Omit<z.infer<typeof answers.appList>[number
     updatedAt: app.updated_at.toISOString(),
     autoDeployPausedAt: app.auto_deploy_paused_at?.toISOString() ?? null,
     autoDeployPausedReason: app.auto_deploy_paused_reason,
+    lastBuildStatus: app.latest_status,
+    lastBuildReason: app.latest_reason,
+    lastBuildEndedAt: app.latest_ended_at?.toISOString() ?? null,
+    latestBuildId: app.latest_build_id,
+    liveRelease: app.live_release,
   };
 }
 
@@ -127,11 +132,7 @@ function showDetail(projectId: ProjectId, app: AppDetail, urls: Urls): Omit<Deta
     internalEndpoint: appEndpoint(urls, projectId, app.name),
     // Browsers send no token when they open a page.
     pageUrl: settings.runtime === "custom" && settings.disableAuth ? pageOfApp(urls, projectId, app.name) : null,
-    lastBuildStatus: app.latest_status,
-    lastBuildReason: app.latest_reason,
-    latestBuildId: app.latest_build_id,
     liveBuildId: app.live_build_id,
-    liveRelease: app.live_release,
     settings: showSettings(app),
   };
 }

@@ -146,7 +146,8 @@ export async function readApps(
   let query = appsWithBuilds(db)
     .select(["apps.id", "apps.name", "apps.created_at", "apps.updated_at", "apps.stopped_at"])
     .select(["releases.build_id as live_build_id", "latest.id as latest_build_id", "latest.status as latest_status"])
-    .select(["latest.reason as latest_reason", "releases.number as live_release"])
+    .select(["latest.reason as latest_reason", "latest.ended_at as latest_ended_at"])
+    .select(["releases.number as live_release"])
     .select(["apps.auto_deploy_paused_at", "apps.auto_deploy_paused_reason"])
     .where("apps.project_id", "=", projectId)
     .where("apps.deleting_at", "is", null);
@@ -172,7 +173,7 @@ export function appsWithBuilds(db: Db) {
       (join) =>
         join
           .selectFrom("builds")
-          .select(["builds.id", "builds.status", "builds.reason", "builds.settings"])
+          .select(["builds.id", "builds.status", "builds.reason", "builds.ended_at", "builds.settings"])
           .whereRef("builds.app_id", "=", "apps.id")
           .orderBy("builds.number", "desc")
           .limit(1)
