@@ -5,7 +5,7 @@ import type { RunId } from "#lib/ids.ts";
 /** Lines are truncated to this length; the rest of the line is dropped. */
 export const lineBytesMax = 64 * 1024;
 /** Lines per batch; storing that many may take a second. */
-const linesMax = 5_000;
+export const linesMax = 5_000;
 
 /** `runId`: the run that printed it, if known. */
 export type OutputLine = { readonly runId: RunId | null; readonly text: string };

@@ -1,29 +1,27 @@
-// Reads one output file of a replica from the last position, and frees the space of delivered output. The file's length
-// only grows; holes are punched in the delivered part, which bounds its space on disk.
+// Reads one output file of a replica from the last position, and frees the space of delivered
+// output. When storing is behind for long, the newest output comes first, and what was skipped
+// afterwards. The file's length only grows; holes are punched in what was delivered, which bounds
+// its space on disk.
 import { execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
-import { cutLines, unfinishedLine, type CutLine } from "#drivers/log-lines.ts";
+import { cutLines, linesMax, unfinishedLine, type CutLine } from "#drivers/log-lines.ts";
+import { countLines, startOfLast } from "./line-count.ts";
+import { logStart, positionOf, type KeptPosition, type LogPosition } from "./log-position.ts";
 import { withRightToRead } from "./replica-files.ts";
-
-/** How far the file was delivered; stored on disk. `gap`: a part that was dropped unread because there was too much output. */
-export type LogPosition = {
-  readonly offset: number;
-  readonly isCutting: boolean;
-  readonly gap: { readonly from: number; readonly to: number; readonly lines: number } | null;
-};
-
-/** The position before anything was delivered. */
-export const logStart: LogPosition = { offset: 0, isCutting: false, gap: null };
+import * as skipped from "./skipped-parts.ts";
 
 export type LogPiece = {
   /** `at`: when the file was first seen to reach that far, or later. */
   readonly lines: readonly (CutLine & { readonly at: number })[];
   /** Number of lines dropped before these. */
   readonly dropped: number;
-  /** The time of the last write to the file. */
+  /** The time of the dropped lines, or of the last write to the file. */
   readonly writtenAt: number;
-  readonly next: { readonly offset: number; readonly isCutting: boolean; readonly endsGap: boolean };
+  /** It is of a part that was skipped before. */
+  readonly wasSkipped: boolean;
+  readonly begin: number;
+  readonly next: { readonly offset: number; readonly isCutting: boolean };
 };
 
 /** Bytes per read; several times the longest line, so that every read makes progress. */
@@ -31,10 +29,15 @@ const pieceBytesMax = 256 * 1024;
 /** A larger backlog is dropped, except for its newest part. */
 const backlogBytesMax = 64 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
-/** Bytes scanned in a dropped part; an app can make a sparse file of terabytes. */
-const countedBytesMax = 256 * 1024 * 1024;
-/** Lines per MB to count exactly; the rest is extrapolated from those. */
-const countedLinesMax = 16_384;
+/**
+ * Output is read in its order unless it was written longer ago than this, or has this many bytes, and
+ * has more pieces than this before its end.
+ */
+const inOrderMs = 2_000;
+const inOrderBytesMax = 32 * 1024 * 1024;
+const piecesInOrder = 2;
+/** Skipped parts: each costs room in the stored position. The oldest are dropped. */
+const partsMax = 500;
 /** The maximum number of lines read after a replica is gone, so that its last lines are soon to be seen. */
 const endLinesMax = 10_000;
 /** Where `lastLine` looks; a line that ends a traceback is shorter. */
@@ -55,18 +58,27 @@ export class LogFile {
   #kept: LogPosition;
   /** The end of a piece that was read but is not stored yet. */
   #frontier: number;
-  #punchedTo = 0;
-  #punchedGapTo = 0;
+  /** The piece that is being stored. */
+  #reading: LogPiece | null = null;
+  /** The size of the last piece of new output, or more if it had few lines. */
+  #pieceBytes = pieceBytesMax;
+  #punched: readonly { readonly from: number; readonly to: number }[] = [];
   #punching: Promise<void> | null = null;
   #bounding: Promise<boolean> | null = null;
   #isEndBound = false;
   /** Lengths of the file, each with the time of the write that made it. */
   #marks: { readonly length: number; readonly at: number }[] = [];
 
-  static async open(path: string, options: { position: LogPosition; hasFrames: boolean }): Promise<LogFile> {
+  static async open(
+    path: string,
+    { position, hasFrames }: { readonly position: KeptPosition | null; readonly hasFrames: boolean },
+  ): Promise<LogFile> {
     // Create it when missing: a half-removed folder must not keep the platform from starting.
     closeSync(withRightToRead(path, () => openSync(path, "a+", 0o600)));
-    return new LogFile(path, await open(path, "r"), options);
+    const handle = await open(path, "r");
+    const at = Math.floor((await handle.stat()).mtimeMs);
+    const known = position === null ? logStart : positionOf(position, at);
+    return new LogFile(path, handle, { position: known, hasFrames });
   }
 
   private constructor(path: string, handle: FileHandle, options: { position: LogPosition; hasFrames: boolean }) {
@@ -108,36 +120,66 @@ export class LogFile {
     await this.#bounding;
     const { size, mtimeMs } = await this.#stat();
     // An app may open /dev/stdout for writing, which empties the file.
-    if (size < this.#position.offset) [this.#position, this.#marks] = [logStart, []];
-    const { offset, isCutting, gap } = this.#position;
-    const endsGap = gap !== null && offset >= gap.from;
-    const from = endsGap ? Math.max(gap.to, offset) : offset;
-    const isBeforeGap = gap !== null && !endsGap;
-    const end = Math.min(isBeforeGap ? gap.from : size, from + pieceBytesMax);
-    if (end <= from && !endsGap) return null;
-    const buffer = Buffer.allocUnsafe(Math.max(0, end - from));
+    if (size < this.#position.offset) this.#beginAnew();
+    this.#reading = (await this.#readNew(isEnd, { size, mtimeMs })) ?? (await this.#readSkipped());
+    return this.#reading;
+  }
+
+  #beginAnew(): void {
+    this.#position = { ...logStart, lastAt: this.#position.lastAt };
+    this.#kept = this.#position;
+    this.#frontier = 0;
+    this.#reading = null;
+    this.#marks = [];
+    this.#punched = [];
+  }
+
+  /** What was not read yet and not skipped. A number of dropped lines comes before it. */
+  async #readNew(isEnd: boolean, { size, mtimeMs }: Written): Promise<LogPiece | null> {
+    const { offset, isCutting, parts } = this.#position;
+    const next = skipped.nextPart(parts);
+    if (next !== undefined && next.from >= next.to) return null;
+    const to = Math.min(size, offset + pieceBytesMax);
+    const cut = await this.#cut({ from: offset, to, isCutting, isEnd: isEnd && to === size });
+    if (cut === null) return null;
+    this.#frontier = offset + cut.bytes;
+    this.#pieceBytes = cut.lines.length === linesMax ? cut.bytes : pieceBytesMax;
+    const lines = this.#timed(cut.lines, offset, mtimeMs);
+    const lastAt = Math.max(this.#position.lastAt, Math.ceil(lines.at(-1)?.at ?? 0));
+    this.#position = { ...this.#position, lastAt };
+    const rest = { dropped: 0, writtenAt: mtimeMs, wasSkipped: false, begin: offset };
+    return { ...rest, lines, next: { offset: this.#frontier, isCutting: cut.isCutting } };
+  }
+
+  async #readSkipped(): Promise<LogPiece | null> {
+    const part = skipped.nextPart(this.#position.parts);
+    if (part === undefined) return null;
+    const { from, isCutting, dropped } = part;
+    const to = Math.min(part.to, from + pieceBytesMax);
+    const cut = await this.#cut({ from, to, isCutting, isEnd: to === part.to });
+    const end = from + (cut?.bytes ?? 0);
+    const timeOf = (line: CutLine): number => skipped.timeAt(part, from + line.end);
+    const lines = (cut?.lines ?? []).map((line) => ({ ...line, at: timeOf(line) }));
+    const rest = { dropped, writtenAt: part.fromAt, wasSkipped: true, begin: from };
+    return { ...rest, lines, next: { offset: end, isCutting: cut?.isCutting ?? false } };
+  }
+
+  /** Null: there is no whole line. */
+  async #cut(given: { from: number; to: number; isCutting: boolean; isEnd: boolean }) {
+    const { from, to, isCutting, isEnd } = given;
+    if (to <= from) return null;
+    const buffer = Buffer.allocUnsafe(to - from);
     const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, from);
-    const cut = cutLines(buffer.subarray(0, bytesRead), {
-      isCutting: endsGap ? false : isCutting,
-      isEnd: (isEnd && end === size) || (isBeforeGap && end === gap.from),
-      hasFrames: this.#hasFrames,
-    });
-    if (cut.bytes === 0 && !endsGap) return null;
-    this.#frontier = from + cut.bytes;
-    return {
-      lines: this.#timed(cut.lines, from, mtimeMs),
-      dropped: endsGap ? gap.lines : 0,
-      writtenAt: mtimeMs,
-      next: { offset: from + cut.bytes, isCutting: cut.isCutting, endsGap },
-    };
+    const cut = cutLines(buffer.subarray(0, bytesRead), { isCutting, isEnd, hasFrames: this.#hasFrames });
+    return cut.bytes === 0 ? null : cut;
   }
 
   /** The line without a newline at its end, once all before it was read; null when there is none. */
   async unfinished(): Promise<ReturnType<typeof unfinishedLine>> {
     const { size } = await this.#stat();
-    const { offset, isCutting, gap } = this.#position;
+    const { offset, isCutting } = this.#position;
     const length = size - offset;
-    if (isCutting || gap !== null || length <= 0 || length > pieceBytesMax) return null;
+    if (isCutting || length <= 0 || length > pieceBytesMax) return null;
     const buffer = Buffer.allocUnsafe(length);
     const { bytesRead } = await this.#handle.read(buffer, 0, length, offset);
     const rest = buffer.subarray(0, bytesRead);
@@ -149,7 +191,7 @@ export class LogFile {
     let index = 0;
     const timed = lines.map((line) => {
       while ((marks[index]?.length ?? Number.POSITIVE_INFINITY) < from + line.end) index++;
-      return { ...line, at: marks[index]?.at ?? lastAt };
+      return { ...line, at: Math.max(this.#position.lastAt, marks[index]?.at ?? lastAt) };
     });
     marks.splice(0, index);
     return timed;
@@ -157,13 +199,19 @@ export class LogFile {
 
   /** Marks the lines of a piece as stored; they are not read again. */
   stored(piece: LogPiece): void {
-    const { offset, isCutting, endsGap } = piece.next;
-    let { gap } = this.#position;
-    // While a piece was being stored, more output behind it may have been dropped.
-    if (endsGap && gap !== null) {
-      gap = gap.to <= offset ? null : { from: offset, to: gap.to, lines: gap.lines - piece.dropped };
+    this.#reading = null;
+    const { offset, isCutting } = piece.next;
+    // New output becomes the beginning of a part when it is skipped while it is being stored.
+    const isOfPart = piece.wasSkipped || this.#position.offset !== piece.begin;
+    if (!isOfPart) {
+      this.#position = { ...this.#position, offset, isCutting };
+      return;
     }
-    this.#position = { offset, isCutting, gap };
+    const read = { isCutting, dropped: piece.dropped };
+    const parts = this.#position.parts.flatMap((part) => {
+      return part.from === piece.begin ? (skipped.readUpTo(part, offset, read) ?? []) : [part];
+    });
+    this.#position = { ...this.#position, parts };
   }
 
   /** Frees the space of output that need not be read again. Call only after `position` is on disk: a hole reads as zeros. */
@@ -177,32 +225,31 @@ export class LogFile {
 
   async #punchAll(): Promise<void> {
     for (let ranges = this.#unpunched(); ranges.length > 0; ranges = this.#unpunched()) {
-      await Promise.all(ranges.map(([from, to]) => this.#punchRange(from, to)));
+      await Promise.all(ranges.map(({ from, to }) => this.#punchRange(from, to)));
     }
   }
 
-  #unpunched(): [number, number][] {
-    const { offset, gap } = this.#kept;
-    const upTo = gap !== null && gap.from <= offset ? gap.to : offset;
-    const ranges: [number, number][] = [];
-    if (upTo - this.#punchedTo >= punchBytesMin) {
-      ranges.push([this.#punchedTo, upTo]);
-      this.#punchedTo = upTo - (upTo % blockBytes);
-    }
-    if (gap !== null && gap.from > offset && gap.to > this.#punchedGapTo) {
-      ranges.push([Math.max(gap.from, this.#punchedGapTo), gap.to]);
-      this.#punchedGapTo = gap.to;
-    }
+  #unpunched(): { from: number; to: number }[] {
+    const free = skipped.rangesOutside(this.#kept.parts, this.#kept.offset);
+    const ranges = free.filter(({ from, to }) => {
+      const done = this.#punched.map((one) => Math.max(0, Math.min(to, one.to) - Math.max(from, one.from)));
+      return to - from - done.reduce((sum, bytes) => sum + bytes, 0) >= punchBytesMin;
+    });
+    const others = this.#punched.filter((one) => !ranges.some(({ from, to }) => from < one.to && one.from < to));
+    this.#punched = [...others, ...ranges];
     return ranges;
   }
 
   /**
-   * Drops the excess, even while a piece is being stored: an app that writes endlessly must not fill the disk. Returns true when
-   * it dropped something. `read` waits for it; do not start it during a `read`. `isEnd`: no more writes follow.
+   * Skips what is behind, and drops the excess, even while a piece is being stored: the newest
+   * lines are to be seen soon, and an app that writes endlessly must not fill the disk. Returns
+   * true when it dropped something. `read` waits for it; do not start it during a `read`, but a
+   * piece may be stored meanwhile. `isEnd`: no more writes follow. `now`: milliseconds since the
+   * epoch.
    */
-  async bound(isEnd = false): Promise<boolean> {
+  async bound({ isEnd, now }: { readonly isEnd: boolean; readonly now: number }): Promise<boolean> {
     if (this.#bounding !== null) return false;
-    this.#bounding = this.#bound(isEnd).finally(() => {
+    this.#bounding = this.#bound(isEnd, now).finally(() => {
       this.#bounding = null;
     });
     return this.#bounding;
@@ -214,70 +261,119 @@ export class LogFile {
     await this.#handle.close();
   }
 
-  async #bound(isEnd: boolean): Promise<boolean> {
-    const { size } = await this.#stat();
-    const from = Math.max(this.#position.gap?.to ?? 0, this.#frontier);
-    if (size - from > backlogBytesMax) {
-      await this.#drop(from, size - backlogBytesKept);
-      return true;
-    }
-    if (!isEnd || this.#isEndBound) return false;
+  async #bound(isEnd: boolean, now: number): Promise<boolean> {
+    const written = await this.#stat();
+    if (this.#isBehind(written, now)) await this.#skipToEnd(written);
+    const isDropped = await this.#dropExcess();
+    if (!isEnd || this.#isEndBound) return isDropped;
     this.#isEndBound = true;
-    const to = await this.#startOfLast(endLinesMax, { from, size });
-    if (to > from) await this.#drop(from, to);
-    return to > from;
+    return (await this.#boundEnd(written)) || isDropped;
   }
 
-  /** Offset where the last `linesMax` lines start; `from` when there are no more. */
-  async #startOfLast(linesMax: number, { from, size }: { from: number; size: number }): Promise<number> {
-    const buffer = Buffer.allocUnsafe(pieceBytesMax);
-    let lines = 0;
-    for (let end = size; end > from;) {
-      const start = Math.max(from, end - buffer.length);
-      const { bytesRead } = await this.#handle.read(buffer, 0, end - start, start);
-      const read = buffer.subarray(0, bytesRead);
-      for (
-        let index = read.lastIndexOf(0x0a);
-        index >= 0;
-        index = index === 0 ? -1 : read.lastIndexOf(0x0a, index - 1)
-      ) {
-        if (++lines > linesMax) return start + index + 1;
-      }
-      end = start;
+  /** Drops the oldest of what was skipped. True: there was too much. */
+  async #dropExcess(): Promise<boolean> {
+    const parts = this.#position.parts.filter(({ from, to }) => from < to);
+    let bytes = skipped.bytesOf(parts);
+    let count = parts.length;
+    if (bytes <= backlogBytesMax && count <= partsMax) return false;
+    const kept = bytes > backlogBytesMax ? backlogBytesKept : backlogBytesMax;
+    for (const part of parts) {
+      const size = part.to - part.from;
+      const excess = count > partsMax ? size : Math.min(size, bytes - kept);
+      if (excess <= 0) break;
+      bytes -= size;
+      count--;
+      await this.#drop(part, part.from + excess);
     }
-    return from;
+    return true;
+  }
+
+  /** Where the new output begins that is not being stored either. */
+  get #unread(): number {
+    const { offset } = this.#position;
+    const reading = this.#reading;
+    const isNew = reading !== null && !reading.wasSkipped && reading.begin === offset;
+    return isNew ? reading.next.offset : offset;
+  }
+
+  /** By when the oldest of the new output was written. */
+  #oldestAt({ mtimeMs }: Written): number {
+    const unread = this.#unread;
+    return this.#marks.find(({ length }) => length > unread)?.at ?? mtimeMs;
+  }
+
+  #isBehind(written: Written, now: number): boolean {
+    const bytes = written.size - this.#unread;
+    if (bytes <= piecesInOrder * this.#pieceBytes) return false;
+    return now - this.#oldestAt(written) > inOrderMs || bytes > inOrderBytesMax;
+  }
+
+  /** Reading goes on shortly before the end. */
+  async #skipToEnd(written: Written): Promise<void> {
+    const { size } = written;
+    const buffer = Buffer.allocUnsafe(Math.min(pieceBytesMax, size - this.#unread));
+    const { bytesRead } = await this.#handle.read(buffer, 0, buffer.length, size - buffer.length);
+    const end = buffer.subarray(0, bytesRead);
+    const near = end.indexOf(0x0a, Math.max(0, end.length - Math.floor(this.#pieceBytes / 2)));
+    const newline = near < 0 ? end.lastIndexOf(0x0a) : near;
+    if (newline >= 0) this.#skip(size - buffer.length + newline + 1, { written, isCutting: false });
+    // Of a line that long the rest is cut; a shorter one is still being written, and stays whole.
+    else if (bytesRead === pieceBytesMax) this.#skip(size, { written, isCutting: true });
+  }
+
+  /** What was not read before `to` becomes a skipped part. */
+  #skip(to: number, given: { readonly written: Written; readonly isCutting: boolean }): void {
+    const { written } = given;
+    const { offset, isCutting, parts, lastAt } = this.#position;
+    const fromAt = Math.max(lastAt, Math.floor(this.#oldestAt(written)) - 1);
+    const toAt = Math.max(fromAt, Math.floor(written.mtimeMs) - 1);
+    const part = { from: offset, to, fromAt, toAt, isCutting, dropped: 0 };
+    this.#frontier = to;
+    this.#position = {
+      offset: to,
+      isCutting: given.isCutting,
+      parts: skipped.joinedParts([...parts, part]),
+      // Lines after the part have a later time than those of it, which are stored after them.
+      lastAt: toAt + 1,
+    };
+  }
+
+  /** Drops all but the last lines. True: there were more. */
+  async #boundEnd(written: Written): Promise<boolean> {
+    const unread = this.#unread;
+    const start = await startOfLast(this.#handle, endLinesMax, { from: unread, to: written.size });
+    if (start.offset > unread) this.#skip(start.offset, { written, isCutting: false });
+    let isDropped = false;
+    let { left } = start;
+    for (const part of this.#position.parts.toReversed()) {
+      const last = await startOfLast(this.#handle, left, part);
+      left = last.left;
+      if (last.offset <= part.from) continue;
+      isDropped = true;
+      await this.#drop(part, last.offset);
+    }
+    return isDropped;
   }
 
   /** The size of a sparse file may exceed the largest readable offset. */
-  async #stat(): Promise<{ readonly size: number; readonly mtimeMs: number }> {
+  async #stat(): Promise<Written> {
     const { size, mtimeMs } = await this.#handle.stat();
     return { size: Math.min(size, Number.MAX_SAFE_INTEGER - pieceBytesMax), mtimeMs };
   }
 
   /**
-   * Turns the range, up to the last newline before `to`, into a gap and counts its lines. A part that is not scanned
-   * counts as one line.
+   * Drops the part up to the last newline before `to` and counts its lines. What is not scanned
+   * counts as one line. Of what is being stored nothing is dropped.
    */
-  async #drop(from: number, to: number): Promise<void> {
-    const buffer = Buffer.allocUnsafe(1024 * 1024);
-    const first = Math.max(from, to - countedBytesMax);
-    let lines = first > from ? 1 : 0;
-    let end = first;
-    for (let at = first; at < to;) {
-      const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - at), at);
-      if (bytesRead === 0) break;
-      const read = buffer.subarray(0, bytesRead);
-      lines += countLines(read);
-      const last = read.lastIndexOf(0x0a);
-      if (last >= 0) end = at + last + 1;
-      at += bytesRead;
-    }
-    if (end === first) [lines, end] = [lines + 1, to];
-    const { gap } = this.#position;
-    this.#position = {
-      ...this.#position,
-      gap: gap === null ? { from, to: end, lines } : { from: gap.from, to: end, lines: gap.lines + lines },
-    };
+  async #drop(part: skipped.SkippedPart, to: number): Promise<void> {
+    const reading = this.#reading;
+    const from = reading?.begin === part.from ? Math.max(part.from, reading.next.offset) : part.from;
+    if (to <= from) return;
+    const counted = await countLines(this.#handle, { from, to });
+    const parts = this.#position.parts.flatMap((one) => {
+      return one.to === part.to && one.from <= from ? skipped.withoutLines(one, from, counted) : [one];
+    });
+    this.#position = { ...this.#position, parts: skipped.joinedParts(parts) };
   }
 
   /** Without support by `fallocate` or the file system, the file keeps its space until the replica is forgotten. */
@@ -292,11 +388,4 @@ export class LogFile {
   }
 }
 
-/** Exact for lines of normal length; extrapolates for many short ones, since counting those costs as much as reading them. */
-function countLines(bytes: Buffer): number {
-  let lines = 0;
-  for (let index = bytes.indexOf(0x0a); index >= 0; index = bytes.indexOf(0x0a, index + 1)) {
-    if (++lines === countedLinesMax) return Math.round((lines * bytes.length) / (index + 1));
-  }
-  return lines;
-}
+type Written = { readonly size: number; readonly mtimeMs: number };

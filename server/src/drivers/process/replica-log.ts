@@ -4,7 +4,8 @@ import type { ReplicaLine } from "#drivers/driver.ts";
 import type { ErrorLine } from "#drivers/exit-reason.ts";
 import { storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
 import { UnfinishedLine } from "#drivers/unfinished-line.ts";
-import { LogFile, logStart, type LogPiece, type LogPosition } from "./log-file.ts";
+import { LogFile, type LogPiece } from "./log-file.ts";
+import { keptPosition, type KeptPosition } from "./log-position.ts";
 import { readJson, writeIfFits } from "#drivers/json-file.ts";
 import { type ReplicaPaths } from "./replica-files.ts";
 
@@ -29,9 +30,9 @@ export class ReplicaLog {
   #lastErrorLine: ErrorLine | null = null;
 
   static async open(options: ReplicaLogOptions): Promise<ReplicaLog> {
-    const kept = readJson(options.paths.offsets) as Partial<Record<Stream, LogPosition>> | null;
+    const kept = readJson(options.paths.offsets) as Partial<Record<Stream, KeptPosition>> | null;
     const openStream = (stream: Stream): Promise<LogFile> =>
-      LogFile.open(options.paths[stream], { position: kept?.[stream] ?? logStart, hasFrames: options.hasFrames });
+      LogFile.open(options.paths[stream], { position: kept?.[stream] ?? null, hasFrames: options.hasFrames });
     return new ReplicaLog(options, { stdout: await openStream("stdout"), stderr: await openStream("stderr") });
   }
 
@@ -106,11 +107,15 @@ export class ReplicaLog {
     }
   }
 
-  /** Notes when the output was written, and drops its oldest unread lines when the app writes faster than they can be stored. */
+  /**
+   * Notes when the output was written. When the app writes faster than its lines can be stored,
+   * skips the older ones, or drops them.
+   */
   async #bound(): Promise<void> {
     const { stdout, stderr } = this.#files;
     await Promise.all([stdout.mark(), stderr.mark()]);
-    const dropped = await Promise.all([stdout.bound(this.#isGone), stderr.bound(this.#isGone)]);
+    const given = { isEnd: this.#isGone, now: this.#options.clock.now() };
+    const dropped = await Promise.all([stdout.bound(given), stderr.bound(given)]);
     if (dropped.includes(true)) this.#keep();
   }
 
@@ -133,7 +138,8 @@ export class ReplicaLog {
     this.#cancelKeep?.();
     this.#cancelKeep = undefined;
     const { stdout, stderr } = this.#files;
-    const isKept = writeIfFits(this.#options.paths.offsets, { stdout: stdout.position, stderr: stderr.position });
+    const positions = { stdout: keptPosition(stdout.position), stderr: keptPosition(stderr.position) };
+    const isKept = writeIfFits(this.#options.paths.offsets, positions);
     if (!isKept || this.#stop.signal.aborted) return;
     stdout.giveBack();
     stderr.giveBack();
@@ -144,13 +150,12 @@ export class ReplicaLog {
     const nowMs = clock.now();
     const timeOf = (at: number): number => Math.round(Math.min(nowMs, at));
     const all = piece.lines.map(({ runId, text, at }) => ({ replicaId, at: timeOf(at), stream, runId, text }));
-    if (stream === "stderr")
+    if (stream === "stderr" && !piece.wasSkipped)
       this.#lastErrorLine = all.findLast(({ text }) => text.trim() !== "") ?? this.#lastErrorLine;
-    const lines = this.#unfinished[stream].finished(all);
+    const lines = piece.wasSkipped ? all : this.#unfinished[stream].finished(all);
     if (piece.dropped === 0) return [...lines];
     const text = `[slipway] ${piece.dropped} lines were dropped here: the app wrote faster than its lines can be stored.`;
-    const at = lines[0]?.at ?? timeOf(piece.writtenAt);
-    return [{ replicaId, at, stream, runId: null, text }, ...lines];
+    return [{ replicaId, at: timeOf(piece.writtenAt), stream, runId: null, text }, ...lines];
   }
 
   /** False when closed before the lines were stored: they will be read again. */
