@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test, type TestContext } from "node:test";
-import { olderClients } from "@slipway/contract/older-clients.ts";
+import { olderClients, olderPartBytes } from "@slipway/contract/older-clients.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
 
 type Stage = { readonly api: ApiUnderTest; readonly project: string; readonly app: string };
@@ -91,6 +91,47 @@ test("JSON without a content type is read only where the older client sends it",
     headers: { "content-type": "text/plain" },
   });
   assert.equal(typed.status, 415, "another type is not JSON");
+});
+
+test("the older client signs in", async (t) => {
+  const stage = await start(t);
+  const begun = await ask(stage, "POST", "/device-authorization", {});
+  assert.equal(begun.status, 200, JSON.stringify(begun.body));
+  const { device_code } = begun.body.deviceAuthResponsePayload;
+  const early = await ask(stage, "POST", "/token", { device_code });
+  assert.equal(early.status, 400);
+  assert.equal(early.body.error, "authorization_pending");
+});
+
+test("the older client uploads a large file to a folder that is not there", async (t) => {
+  const stage = await start(t);
+  const volume = `${stage.project}/volumes/default`;
+  const absent = await ask(stage, "GET", `${volume}/ls?dir=new`);
+  assert.deepEqual([absent.status, absent.body], [200, []]);
+  const file = { file_path: "new/f.bin", part_count: 2 };
+  const begun = await ask(stage, "POST", `${volume}/cp/initialize`, file);
+  const content = Buffer.alloc(olderPartBytes + 6_000_000, "abcdefg");
+  const put = async (number: number, bytes: Buffer): Promise<Response> => {
+    const body = new Uint8Array(bytes);
+    return await fetch(begun.body.parts[number - 1].url, { method: "PUT", body });
+  };
+  assert.equal((await put(1, content.subarray(0, 6_000_000))).status, 400, "only the last part may be smaller");
+  const sent = await Promise.all([
+    put(1, content.subarray(0, olderPartBytes)),
+    put(2, content.subarray(olderPartBytes)),
+  ]);
+  const parts = sent.map(({ headers }, index) => ({ part_number: index + 1, etag: headers.get("etag") }));
+  const done = await ask(stage, "POST", `${volume}/cp/complete`, {
+    file_path: file.file_path,
+    upload_id: begun.body.upload_id,
+    parts,
+  });
+  assert.equal(done.status, 200, JSON.stringify(done.body));
+  const { body: listed } = await ask(stage, "GET", `${volume}/ls?dir=new`);
+  assert.equal(listed[0].size_bytes, content.length);
+  const { body: download } = await ask(stage, "GET", `${volume}/download?file_path=new/f.bin`);
+  const stored = await fetch(download.url);
+  assert.ok(Buffer.from(await stored.arrayBuffer()).equals(content));
 });
 
 test("docs/errors.md shows every row of the table", async () => {

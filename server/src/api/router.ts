@@ -1,7 +1,7 @@
 // Registers the routes of the contract's table: for each the access check, the audit row of refusals, and the handler. A
 // known path with another method is answered 405, everything else 404.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { knowsOnlyOk, repeatedProject } from "@slipway/contract/older-clients.ts";
+import { isOlderClient, repeatedProject } from "@slipway/contract/older-clients.ts";
 import { takesKey, type Route } from "@slipway/contract/route.ts";
 import { routeIds, routes, type RouteId } from "@slipway/contract/routes.ts";
 import type { AuditAction } from "@slipway/contract/words.ts";
@@ -93,7 +93,7 @@ function addPlainRoute(api: FastifyInstance, route: Route, handle: Handler, part
       const call = { request, reply, route, appId, caller, by, query, body, admit: () => admit(request, route, parts) };
       const answer = await handleOnce(call, handle, parts);
       if (answer === undefined) return reply;
-      const isOk = route.status === 201 && knowsOnlyOk(request.headers["x-cli-version"]);
+      const isOk = route.status === 201 && isOlderClient(request.headers["x-cli-version"]);
       return reply.code(isOk ? 200 : route.status).send(answer);
     },
   });

@@ -1,6 +1,8 @@
 // Volumes: their files, uploads in parts, and the addresses that take parts and give files without a token.
 import type { z } from "zod";
 import type { begunVolumeUpload, fileList, storedPart, volumeList } from "@slipway/contract/volume-routes.ts";
+import { partBytes } from "@slipway/contract/volume-routes.ts";
+import { isOlderClient, olderPartBytes } from "@slipway/contract/older-clients.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ProjectId } from "#lib/ids.ts";
 import { volumeId, type DownloadedFile, type VolumeState } from "#volumes/volumes.ts";
@@ -29,7 +31,8 @@ export function volumeHandlers(parts: HandlerParts) {
       const { dir, after, pageSize } = call.query;
       const page = { dir: String(dir ?? ""), after: String(after ?? ""), max: Number(pageSize) };
       const projectId = volumeOf(call);
-      const entries = await listGate.run(() => volumes.list(projectId, page), { projectId });
+      const list = listGate.run(() => volumes.list(projectId, page), { projectId });
+      const entries = await (isOlder(call) ? list.catch(emptyOfAbsent) : list);
       return entries.map(({ name, isFolder, sizeBytes, modifiedAt }) => ({
         ...{ name, is_folder: isFolder, size_bytes: sizeBytes },
         last_modified: modifiedAt.toISOString(),
@@ -37,7 +40,11 @@ export function volumeHandlers(parts: HandlerParts) {
     },
     async beginVolumeUpload(call) {
       const { file_path: filePath, part_count: partCount } = bodyOf(call);
-      const wanted = { filePath: String(filePath), partCount: Number(partCount) };
+      const wanted = {
+        filePath: String(filePath),
+        partCount: Number(partCount),
+        partBytes: isOlder(call) ? olderPartBytes : partBytes,
+      };
       const { uploadId, key } = await volumeUploads.begin(volumeOf(call), wanted);
       const numbers = Array.from({ length: wanted.partCount }, (_, index) => index + 1);
       return {
@@ -81,6 +88,16 @@ export function volumeHandlers(parts: HandlerParts) {
       return showVolume(await volumes.resize(volumeOf(call), Number(bodyOf(call)["newSizeGb"]), call.by));
     },
   } satisfies Handlers;
+}
+
+function isOlder({ request }: ApiCall): boolean {
+  return isOlderClient(request.headers["x-cli-version"]);
+}
+
+/** The list of a folder that is not there, for clients that list it before they make it. */
+function emptyOfAbsent(error: unknown): readonly [] {
+  if (error instanceof Fault && error.code === "not_found") return [];
+  throw error;
 }
 
 async function download(call: ApiCall, found: DownloadedFile, parts: HandlerParts): Promise<undefined> {

@@ -3,6 +3,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { addAbortSignal, type Readable } from "node:stream";
+import { olderPartBytes } from "@slipway/contract/older-clients.ts";
 import { partBytes } from "@slipway/contract/volume-routes.ts";
 import type { OwnerKeyOf } from "#accounts/owner-keys.ts";
 import { lockProject } from "#accounts/project-store.ts";
@@ -52,6 +53,8 @@ const openMax = 1_000;
 const partsAtOnce = 64;
 const partsWaiting = 256;
 const waitMs = 20_000;
+/** Begins the key of an upload whose parts have `olderPartBytes`; no other key has a dot. */
+const largePartsMark = "large.";
 /** Characters of the digest in an etag. */
 const digestLength = 32;
 
@@ -70,7 +73,10 @@ export class VolumeUploads {
   }
 
   /** Throws `Fault("invalid" | "conflict" | "too_large" | "not_usable" | "unavailable")`. */
-  async begin(projectId: ProjectId, wanted: { filePath: string; partCount: number }): Promise<BegunUpload> {
+  async begin(
+    projectId: ProjectId,
+    wanted: { filePath: string; partCount: number; partBytes: number },
+  ): Promise<BegunUpload> {
     const { db, space } = this.#options;
     const { partCount } = wanted;
     const filePath = pathText(readFilePath("file_path", wanted.filePath));
@@ -80,10 +86,11 @@ export class VolumeUploads {
       throw new Fault("conflict", text);
     }
     // The last part may have a single byte.
-    const bytes = Math.max(0, partCount - 1) * partBytes;
+    const bytes = Math.max(0, partCount - 1) * wanted.partBytes;
     await space.requireSpace(projectId, open.bytes + bytes);
     this.#requireDisk(bytes);
-    const key = new Secret(randomBytes(32).toString("base64url"));
+    const mark = wanted.partBytes === olderPartBytes ? largePartsMark : "";
+    const key = new Secret(mark + randomBytes(32).toString("base64url"));
     const id = randomUUID();
     await store.insertUpload(db, { id, projectId, filePath, partCount, keyHash: hashOfKey(key.reveal()) });
     return { uploadId: id, partCount, key };
@@ -106,7 +113,7 @@ export class VolumeUploads {
       throw new Fault("unavailable", "Too many uploads at once; try again.", { retryAfterSeconds: 5 });
     try {
       return await this.#latest.run(`${upload.id}/${number}`, (signal) =>
-        this.#store(upload, number, { ...arriving, signal }),
+        this.#store(upload, number, { ...arriving, partMax: partMaxOf(key), signal }),
       );
     } finally {
       leave();
@@ -135,18 +142,19 @@ export class VolumeUploads {
   async #store(
     { id, projectId, partCount }: store.VolumeUploadRow,
     number: number,
-    { length, body, signal }: ArrivingPart & { readonly signal: AbortSignal },
+    { length, body, partMax, signal }: ArrivingPart & { readonly partMax: number; readonly signal: AbortSignal },
   ): Promise<string> {
     if (this.#completing.has(id)) throw new Fault("conflict", "The upload is being completed.");
     this.#arriving.set(id, (this.#arriving.get(id) ?? 0) + 1);
     try {
-      const bytesMin = number < partCount ? partBytes : 0;
-      if (length !== null) requireSize(number, length, bytesMin);
-      await this.#reserve(projectId, { uploadId: id, number, bytes: length ?? partBytes });
+      const bounds = { min: number < partCount ? partMax : 0, max: partMax };
+      if (length !== null) requireSize(number, length, bounds);
+      await this.#reserve(projectId, { uploadId: id, number, bytes: length ?? partMax });
       const file = await this.#options.files.openIncoming(id);
       try {
-        const written = await writeBody(file, (number - 1) * partBytes, addAbortSignal(signal, body));
-        requireSize(number, written.bytes, bytesMin);
+        const at = { from: (number - 1) * partMax, max: partMax };
+        const written = await writeBody(file, at, addAbortSignal(signal, body));
+        requireSize(number, written.bytes, bounds);
         await file.datasync();
         const part = { number, sizeBytes: written.bytes, digest: written.digest };
         await store.writePart(this.#options.db, id, part);
@@ -209,16 +217,20 @@ export class VolumeUploads {
   }
 }
 
+function partMaxOf(key: string): number {
+  return key.startsWith(largePartsMark) ? olderPartBytes : partBytes;
+}
+
 async function writeBody(
   file: FileHandle,
-  from: number,
+  { from, max }: { readonly from: number; readonly max: number },
   body: Readable,
 ): Promise<{ readonly bytes: number; readonly digest: string }> {
   const hash = createHash("sha256");
   let bytes = 0;
   // A refusal leaves the request open for its answer.
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    if (bytes + chunk.length > partBytes) throw tooLarge();
+    if (bytes + chunk.length > max) throw tooLarge(max);
     hash.update(chunk);
     for (let done = 0; done < chunk.length;) {
       const { bytesWritten } = await file.write(chunk, done, chunk.length - done, from + bytes + done);
@@ -229,15 +241,19 @@ async function writeBody(
   return { bytes, digest: hash.digest("hex").slice(0, digestLength) };
 }
 
-function requireSize(number: number, bytes: number, bytesMin: number): void {
-  if (bytes > partBytes) throw tooLarge();
-  if (bytes >= bytesMin) return;
-  const text = `Part ${number} has ${bytes} bytes, but every part before the last must have ${partBytes}.`;
+function requireSize(
+  number: number,
+  bytes: number,
+  { min, max }: { readonly min: number; readonly max: number },
+): void {
+  if (bytes > max) throw tooLarge(max);
+  if (bytes >= min) return;
+  const text = `Part ${number} has ${bytes} bytes, but every part before the last must have ${max}.`;
   throw new Fault("invalid", text);
 }
 
-function tooLarge(): Fault {
-  return new Fault("too_large", `A part has at most ${partBytes} bytes.`);
+function tooLarge(max: number): Fault {
+  return new Fault("too_large", `A part has at most ${max} bytes.`);
 }
 
 function requireParts(partCount: number, stored: readonly store.PartRow[], named: readonly NamedPart[]): void {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import addFormats from "ajv-formats";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import { knowsOnlyOk } from "@slipway/contract/older-clients.ts";
+import { isOlderClient } from "@slipway/contract/older-clients.ts";
 import { openApiDocument } from "@slipway/contract/openapi.ts";
 
 type Content = Readonly<Record<string, { readonly schema: object }>>;
@@ -57,7 +57,7 @@ globalThis.fetch = async (...given) => {
 /** Clients that know only 200 get it in place of a documented 201. */
 function documentedStatus(status: number, headers: Headers, operation: Operation | undefined): number {
   const isReplaced = status === 200 && operation !== undefined && !Object.hasOwn(operation.responses, "200");
-  return isReplaced && knowsOnlyOk(headers.get("x-cli-version") ?? undefined) ? 201 : status;
+  return isReplaced && isOlderClient(headers.get("x-cli-version") ?? undefined) ? 201 : status;
 }
 
 /** Throws when the document does not describe the answer; ignores paths that it does not contain. */
