@@ -7,6 +7,7 @@ const commands: Readonly<Record<string, string>> = {
   "DELETE …/apps/{app}": "slipway apps delete",
   "POST …/apps/{app}/builds": "slipway builds start, or slipway deploy for corrected files",
   "POST …/apps/{app}/start": "slipway apps start",
+  "POST …/apps/{app}/git-hook": "slipway git hook create",
   "DELETE …/builds/{build_id}": "slipway builds cancel",
   "PUT …/git-credentials/{host}": "slipway git credentials set",
 };

@@ -14,7 +14,6 @@ export const gitHook = {
     about: "Show the address that a git host sends the pushes of an app to, without its secret.",
     examples: ["git hook show hello"],
     of: "app",
-    hints: { 404: ({ path }) => `To make one: slipway git hook create ${path.app_id}` },
     item: ({ api, path }) => answerOf(api.GET(route, { params: { path } })),
     fields: (hook) => ({
       Address: hook.url,

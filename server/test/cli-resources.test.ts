@@ -291,7 +291,10 @@ test("git credentials, hook addresses and pushes are listed and changed", async 
   await done("git", "credentials", "remove", "git.example.org", "--yes");
   assert.match(await refused(4, "git", "credentials", "remove", "git.example.org", "--yes"), /slipway git credentials/);
 
-  assert.match(await refused(4, "git", "hook", "show", "hello"), /To make one: slipway git hook create hello/);
+  assert.equal(
+    await refused(4, "git", "hook", "show", "hello"),
+    "The app has no hook address yet: make one (slipway git hook create).\n",
+  );
   const made = await done("git", "hook", "create", "hello");
   assert.match(made.stderr, /add a webhook to http\S+ for pushes as JSON/);
   assert.match(made.stdout, /^\S+\n$/);

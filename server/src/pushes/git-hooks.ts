@@ -75,7 +75,7 @@ export class GitHooks {
     await this.#require(app);
     const hook = await store.readHook(this.#parts.db, "app_id", app.appId);
     if (hook !== undefined) return hook;
-    throw new Fault("not_found", "The app has no hook address yet; POST to this path makes one.");
+    throw new Fault("not_found", "The app has no hook address yet: make one (POST …/apps/{app}/git-hook).");
   }
 
   /** A page of deliveries, newest first. */
