@@ -29,28 +29,20 @@ const lastMax = 5;
 type Following = {
   readonly print: (line: string) => void;
   readonly tell: (message: string) => void;
-  /** See `withCommands`. */
-  readonly commands: Readonly<Record<string, string>>;
 };
 
 /**
  * The end of the build at `path` of the API. `print` gets each line of the log once. Throws `Refused` when the platform does
  * not answer for half a minute; the build goes on then.
  */
-export async function followBuild(
-  client: ApiClient,
-  path: string,
-  { print, tell, commands }: Following,
-): Promise<BuildEnd> {
+export async function followBuild(client: ApiClient, path: string, { print, tell }: Following): Promise<BuildEnd> {
   const printed = new PrintedLines();
   const end = await follow(client, {
     ...{ path: `${path}/logs?follow=true`, from: null, tell },
     print({ data }) {
       const fields = fieldsOf(JSON.parse(data));
       printed.add(textOf(fields, "log"));
-      print(
-        `${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${withCommands(plain(textOf(fields, "log")), commands)}`,
-      );
+      print(`${plain(textOf(fields, "stage")).padEnd(stageWidth)}  ${withCommands(plain(textOf(fields, "log")))}`);
     },
   });
   const fields = fieldsOf(JSON.parse(end));

@@ -2,16 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { buildAgain, howToChange } from "@slipway/contract/advice.ts";
-import { ofUploads, withCommands } from "./command-advice.ts";
+import { withCommands } from "./command-advice.ts";
 
 test("the platform's advice names commands instead of operations, and other text stays", () => {
   assert.equal(
     withCommands(`Correct it and ${buildAgain}.`),
-    "Correct it and build it again (slipway builds start, or slipway deploy for corrected files).",
-  );
-  assert.equal(
-    withCommands(`Correct it and ${buildAgain}.`, ofUploads),
-    "Correct it and build it again (slipway deploy).",
+    "Correct it and build it again (slipway deploy, or for an app of a repository slipway builds start).",
   );
   assert.equal(withCommands(`Raise it${howToChange("owner")}.`), "Raise it (slipway apps set).");
   assert.equal(withCommands("make one (POST …/apps/{app}/git-hook)."), "make one (slipway git hook create).");

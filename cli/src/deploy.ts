@@ -6,7 +6,7 @@ import { followBuild, type BuildEnd } from "./build-follow.ts";
 import { curlCall, exampleOf, quoted, slipwayCall } from "./call-example.ts";
 import { readableToken } from "./call-token.ts";
 import { chooseFiles, type ChosenFile, type ChosenFiles } from "./chosen-files.ts";
-import { ofUploads, withCommands } from "./command-advice.ts";
+import { withCommands } from "./command-advice.ts";
 import { command, type Given } from "./command.ts";
 import { connect, projectOptions, projectPath, type Connection } from "./connection.ts";
 import { appOfFolder, projectWith } from "./folder-app.ts";
@@ -108,7 +108,6 @@ class Deployment {
       const end = await followBuild(this.#given.connection.client, this.#buildPath(begun.buildId), {
         print: (line) => machine.tell(line),
         tell: (message) => machine.tell(message),
-        commands: this.#commands(),
       });
       return await this.#sayEnd(begun, end, (performance.now() - beganMs) / 1000);
     } finally {
@@ -235,10 +234,6 @@ class Deployment {
     }
   }
 
-  #commands(): Readonly<Record<string, string>> {
-    return this.#given.given.has("git") ? {} : ofUploads;
-  }
-
   #buildPath(buildId: string): string {
     const { project, name } = this.#given;
     return projectPath(project, `/apps/${encodeURIComponent(name)}/builds/${encodeURIComponent(buildId)}`);
@@ -268,7 +263,7 @@ class Deployment {
     if (given.has("json")) machine.print(JSON.stringify({ app: name, buildId, status, reason, url }));
     if (!isLive) {
       machine.tell(
-        `\n${name} was not deployed (${status})${reason === null || isSaid ? "." : `: ${withCommands(plain(reason), this.#commands())}`}`,
+        `\n${name} was not deployed (${status})${reason === null || isSaid ? "." : `: ${withCommands(plain(reason))}`}`,
       );
       const isServed = ((await this.#existing())?.liveRelease ?? null) !== null;
       machine.tell(`${adviceFor(status)}${isServed ? `\n${name} keeps serving its previous release.` : ""}`);

@@ -8,6 +8,7 @@ import { findCheckout } from "./checkout.ts";
 import type { Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
+import { sinceText } from "./since.ts";
 import { bytesText } from "./sizes.ts";
 
 type Database = {
@@ -55,17 +56,13 @@ export async function databaseCheck(machine: Machine): Promise<Finding> {
 
 /** Space of deleted rows is used again, so growth ends where as much is deleted as is written. */
 function grown({ bytes, bytesThen, since }: Database): string {
-  const ms = Date.now() - Date.parse(since);
+  const nowMs = Date.now();
+  const ms = nowMs - Date.parse(since);
   if (ms < grownMsMin) return "growth not known yet: the platform was started less than an hour ago";
   const aDay = ((bytes - bytesThen) / ms) * dayMs;
-  if (aDay <= 0) return `not grown since the platform was started, ${daysText(ms)} ago`;
-  return `growing by ${bytesText(Math.round(aDay))} a day since the platform was started, ${daysText(ms)} ago`;
-}
-
-function daysText(ms: number): string {
-  const hours = Math.floor(ms / 3_600_000);
-  if (hours < 48) return `${hours} h`;
-  return `${Math.floor(hours / 24)} days`;
+  const started = `since the platform was started (${sinceText(since, nowMs)})`;
+  if (aDay <= 0) return `not grown ${started}`;
+  return `growing by ${bytesText(Math.round(aDay))} a day ${started}`;
 }
 
 /** A sentence: why it is not known. */

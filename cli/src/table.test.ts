@@ -76,7 +76,7 @@ test("a table whose cells would be cut to a few letters becomes a field a line, 
       "<dim>ACTION </>  token.read",
       "<dim>BY     </>  bootstrap",
       "<dim>OUTCOME</>  success",
-      "<dim>REASON </>  Fix it and build it again (slipway builds start, or slipway deploy for corrected files).",
+      "<dim>REASON </>  Fix it and build it again (slipway deploy, or for an app of a repository slipway builds start).",
     ],
   );
 });
@@ -100,6 +100,6 @@ test("what the platform advises is shown with commands", () => {
   const fields = { Reason: "It failed: build it again (POST …/apps/{app}/builds)." };
   assert.deepEqual(
     printed(80, (machine) => printFields(machine, fields)),
-    ["<dim>Reason</>  It failed: build it again (slipway builds start, or slipway deploy for corrected files)."],
+    ["<dim>Reason</>  It failed: build it again (slipway deploy, or for an app of a repository slipway builds start)."],
   );
 });

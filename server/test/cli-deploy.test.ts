@@ -59,7 +59,7 @@ test("a folder becomes an app that answers as the command says, and a failure ha
   assert.equal(JSON.parse(failed.stdout).status, "init_failure");
   assert.match(
     failed.stderr,
-    /^release +Error: .*broken at start.* build it again \(slipway deploy\)\.\n[^]*^hello was not deployed \(init_failure\)\.$/m,
+    /^release +Error: .*broken at start.* build it again \(slipway deploy, or for an app of a repository slipway builds start\)\.\n[^]*^hello was not deployed \(init_failure\)\.$/m,
   );
   assert.match(failed.stderr, /the app did not start; its output is above\. Run it here with slipway dev/);
   assert.match(failed.stderr, /^hello keeps serving its previous release\.$/m);

@@ -151,7 +151,7 @@ test("status says of an app that serves why its newest build failed, and what to
   await db.updateTable("builds").set(newest).where("app_id", "=", appId).execute();
   assert.match(
     (await done("status")).stdout,
-    /\nhello +ACTIVE [^]*\nNeeds attention:\n {2}hello: The newest build failed 1970-01-01T00:00:00\.000Z: pip failed\. Correct it and build it again \(slipway builds start, or slipway deploy for corrected files\)\. Release v2 still takes calls\. To see why: slipway builds show hello [0-9a-f-]{36}\n$/,
+    /\nhello +ACTIVE [^]*\nNeeds attention:\n {2}hello: The newest build failed 1970-01-01T00:00:00\.000Z: pip failed\. Correct it and build it again \(slipway deploy, or for an app of a repository slipway builds start\)\. Release v2 still takes calls\. To see why: slipway builds show hello [0-9a-f-]{36}\n$/,
   );
   const [listed] = (await done("apps", "--json")).json();
   assert.deepEqual([listed.lastBuildStatus, listed.lastBuildReason, listed.liveRelease], ["build_failure", reason, 2]);
