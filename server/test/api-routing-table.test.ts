@@ -81,6 +81,26 @@ test("all apps are known after the start, and found by project and name", async 
   assert.equal(routes.all().length, 2);
 });
 
+test("an app without a release says which pages may read why: by its request, else by its latest build", async (t) => {
+  const api = await startManagementApi(t);
+  const corsOrigins = ["https://shop.example"];
+  const one = await create(api, "one", { corsOrigins });
+  const two = await create(api, "two");
+  await create(api, "three");
+  const settings = toJson({ corsOrigins, corsHeaders: ["X-Of-App"], corsCredentials: true });
+  await api.db.updateTable("builds").set({ settings }).where("id", "=", two.buildId).execute();
+  const routes = new Routes({ db: api.db, notifications: api.notifications, log: silentLog });
+  t.after(() => routes.stop());
+  await routes.start();
+  const corsOf = (name: string): unknown => routes.find(api.projectId, name)?.cors;
+  assert.deepEqual(corsOf("one"), { corsOrigins, corsHeaders: [], corsCredentials: false });
+  assert.deepEqual(corsOf("two"), { corsOrigins, corsHeaders: ["X-Of-App"], corsCredentials: true });
+  assert.equal(corsOf("three"), undefined);
+  await promote(api, one, { corsOrigins });
+  await routes.refresh(one.appId);
+  assert.equal(corsOf("one"), undefined, "its release says so now");
+});
+
 test("new apps, new releases and ends of builds are seen by notification, and listeners are told once", async (t) => {
   const api = await startManagementApi(t);
   const routes = new Routes({ db: api.db, notifications: api.notifications, log: silentLog });

@@ -93,8 +93,21 @@ test(
     for (const [status, answer] of Object.entries(answers)) {
       assert.deepEqual([answer.status, answer.cors], [Number(status), read]);
     }
-    bed.setRoute({ live: null, ...{ latestBuild: null } });
+    bed.setRoute({ live: null, latestBuild: null });
     assert.equal((await ask(bed, { origin: page, ...token })).status, 503);
+  }),
+);
+
+test(
+  "pages of named origins read why an app has no release yet",
+  bothWays(async (t, open) => {
+    const bed = await openBed(t, open, { route: { live: null, latestBuild: null, cors } });
+    assert.equal((await ask(bed, { origin: page, ...asks }, { method: "OPTIONS" })).status, 204);
+    const { status, text, cors: told } = await ask(bed, { origin: page, ...token });
+    assert.deepEqual([status, told["access-control-allow-origin"]], [503, page]);
+    assert.match(text, /hello has no release: it has no build yet\./);
+    const other = await ask(bed, { origin: "https://evil.example", ...token });
+    assert.deepEqual([other.status, other.cors["access-control-allow-origin"]], [503, undefined]);
   }),
 );
 

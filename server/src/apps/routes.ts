@@ -10,7 +10,7 @@ import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { readRoutes, type RouteRow, type RouteSelection } from "./route-store.ts";
 import { liveSettings } from "./settings.ts";
-import { readReleaseSettings } from "./stored-settings.ts";
+import { corsBeforeRelease, readReleaseSettings, type CorsSettings } from "./stored-settings.ts";
 
 /** The proxy's data about an app. Frozen. */
 export type AppRoute = {
@@ -19,6 +19,8 @@ export type AppRoute = {
   readonly appName: string;
   /** Of the live release; before the first release, from the latest request. */
   readonly disableAuth: boolean;
+  /** Which pages of other origins may read why it has no release; absent: none may, or it has one. */
+  readonly cors?: CorsSettings;
   /** How often a restart of its replicas was requested; absent: never. */
   readonly restarts?: number;
   /** A person has stopped the app; absent: nobody has. */
@@ -213,6 +215,8 @@ function keyOf(route: AppRoute): string {
 
 function toRoute(row: RouteRow): AppRoute {
   const live = liveOf(row);
+  const hasRelease = live !== null && !(live instanceof Fault);
+  const cors = hasRelease ? undefined : corsBeforeRelease(row.request, row.latest_settings);
   // Before the first release, use the request, or else the result of the latest build.
   const { disableAuth = null } = row.request as { readonly disableAuth?: unknown };
   const found = row.latest_settings as { readonly disableAuth?: unknown } | null;
@@ -223,8 +227,8 @@ function toRoute(row: RouteRow): AppRoute {
     restarts: row.restarts,
     ...(row.stopped_at === null ? {} : { isStopped: true }),
     ...(live instanceof Fault ? { live: null, unreadable: live.message } : { live }),
-    disableAuth:
-      live === null || live instanceof Fault ? (disableAuth ?? found?.disableAuth) === true : live.settings.disableAuth,
+    ...(cors === undefined ? {} : { cors: Object.freeze(cors) }),
+    disableAuth: hasRelease ? live.settings.disableAuth : (disableAuth ?? found?.disableAuth) === true,
     rollOut: rollOutOf(row),
     refusedReleaseId: row.refused_id,
     latestBuild: row.status === null ? null : Object.freeze({ status: row.status, reason: row.reason }),

@@ -44,6 +44,27 @@ export function readReleaseSettings(row: {
   };
 }
 
+/** What an app says of pages of other origins. */
+export type CorsSettings = Pick<contract.AppSettings, "corsOrigins" | "corsHeaders" | "corsCredentials">;
+
+/**
+ * What the request of an app without a release says of pages of other origins, or else its latest build. Undefined: no page may
+ * call it, or what is stored cannot be read.
+ */
+export function corsBeforeRelease(request: unknown, latest: unknown): CorsSettings | undefined {
+  const parts = [latest, request].map((stored) => corsSchema.safeParse(withoutNulls(stored ?? {})).data);
+  const {
+    corsOrigins = [],
+    corsHeaders = [],
+    corsCredentials = false,
+  } = Object.assign({}, ...parts) as Partial<CorsSettings>;
+  return corsOrigins.length === 0 ? undefined : { corsOrigins, corsHeaders, corsCredentials };
+}
+
+const corsSchema = z
+  .object({ corsOrigins: z.array(z.string()), corsHeaders: z.array(z.string()), corsCredentials: z.boolean() })
+  .partial();
+
 const originsSchema = z.record(z.string(), z.enum(contract.settingOrigins));
 const filesSchema = z.record(
   z.string(),

@@ -1,17 +1,14 @@
 // Which pages of other origins may call an app and read the answers (CORS): those that its settings name. The platform answers
 // for the app then, also where no replica is asked; without the settings an app says so itself. Besides, pages of open apps
 // load scripts, styles and fonts of the app in the sandbox, where their origin is `null`. Pure.
-import type { AppSettings } from "@slipway/contract/app-settings.ts";
 import type { AppRoute } from "#apps/routes.ts";
+import type { CorsSettings } from "#apps/stored-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import type { RunId } from "#lib/ids.ts";
 import { addedFields, type AddedFields } from "./added-fields.ts";
 import type { OwnAnswer } from "./refusal.ts";
 import type { RequestFields } from "./request-fields.ts";
 import { siteFields } from "./site.ts";
-
-/** The settings of an app that concern other origins. */
-export type CorsSettings = Pick<AppSettings, "corsOrigins" | "corsHeaders" | "corsCredentials">;
 
 /** A request, and the app that it is for. */
 export type CorsRequest = {
@@ -80,7 +77,8 @@ function isPreflight(fields: RequestFields): boolean {
 
 /** Null: the app has its own word. */
 function corsOf(route: AppRoute | undefined): CorsSettings | null {
-  const settings = route?.live?.settings;
+  // Pages may read why an app without a release does not answer, too.
+  const settings = route?.live?.settings ?? route?.cors;
   return settings === undefined || settings.corsOrigins.length === 0 ? null : settings;
 }
 
