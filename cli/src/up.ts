@@ -37,8 +37,6 @@ type Bootstrap = {
 /** Creating the database of a first start takes seconds; upgrading a large one longer. */
 const readyMs = 300_000;
 const lookEveryMs = 100;
-/** A public URL that does not answer by then is not waited for. */
-const publicUrlMs = 5_000;
 /** Of the platform's last words. */
 const shownLines = 15;
 
@@ -51,9 +49,14 @@ export const up = command({
   async run(given, machine) {
     const checkout = await trustedCheckout(given, machine);
     const bootstrap = (await running(checkout, machine)) ?? (await start(checkout, machine));
-    const url = await reachableUrl(bootstrap, machine);
-    const isSignedIn = await signIn({ url, token: bootstrap.serviceAccountToken }, checkout, machine);
-    const { dashboardUrl, ownerEmail } = bootstrap;
+    // Whatever answers at the public URL, or will one day, is not given the token.
+    const { baseUrl, localUrl, dashboardUrl, ownerEmail } = bootstrap;
+    const signedInAt = await signIn(bootstrap, checkout, machine);
+    const isSignedIn = signedInAt !== null;
+    const url = signedInAt ?? localUrl;
+    if (baseUrl !== url) {
+      machine.tell(`Commands on this machine use ${url}. On others: slipway login --url ${baseUrl}`);
+    }
     if (given.has("json")) {
       printJson(machine, { url, dashboardUrl, dataDir: checkout.dataDir, isSignedIn });
       return;
@@ -122,21 +125,6 @@ async function othersReadiness(checkout: Checkout, machine: Machine): Promise<Bo
   }
 }
 
-/** The URL that people use, or, when that does not lead to this platform yet, the one on this machine. */
-async function reachableUrl(bootstrap: Bootstrap, machine: Machine): Promise<string> {
-  const { baseUrl, localUrl } = bootstrap;
-  if (baseUrl === localUrl) return baseUrl;
-  try {
-    await clientAt(baseUrl, bootstrap, machine).send(new Request(`${baseUrl}/v2/projects`), publicUrlMs);
-    return baseUrl;
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    machine.tell(`Not reached by its public URL yet: ${error.message}`);
-    machine.tell(`Commands on this machine use ${localUrl}. When the public URL works, run slipway up again.`);
-    return localUrl;
-  }
-}
-
 /** What runs on this data folder; null when nothing answers. */
 async function running(
   checkout: Checkout,
@@ -146,7 +134,7 @@ async function running(
   const bootstrap = readBootstrap(checkout);
   if (bootstrap === null) return null;
   try {
-    await clientAt(bootstrap.localUrl, bootstrap, machine).get("/v2/projects");
+    await clientOf(bootstrap, machine).get("/v2/projects");
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (!(error instanceof ApiRefused) || error.status !== 401) return null;
@@ -156,9 +144,9 @@ async function running(
   return bootstrap;
 }
 
-function clientAt(url: string, { serviceAccountToken }: Bootstrap, machine: Machine): ApiClient {
+function clientOf({ localUrl, serviceAccountToken }: Bootstrap, machine: Machine): ApiClient {
   return new ApiClient({
-    url,
+    url: localUrl,
     machine,
     bearer: (isRenewed) => Promise.resolve(isRenewed ? null : serviceAccountToken),
   });
@@ -247,23 +235,24 @@ async function readiness(
   }
 }
 
-/** False when the token of the first start is no longer valid, which it says. */
+/** The URL that commands now use. Null when the token of the first start is no longer valid, which it says. */
 async function signIn(
-  { url, token }: { readonly url: string; readonly token: string },
+  { baseUrl, localUrl: url, serviceAccountToken: token }: Bootstrap,
   checkout: Checkout,
   machine: Machine,
-): Promise<boolean> {
-  if (await isPersonSignedIn(url, machine)) {
-    machine.tell("You are signed in there; that stays.");
-    return true;
+): Promise<string | null> {
+  for (const known of new Set([url, baseUrl])) {
+    if (!(await isPersonSignedIn(known, machine))) continue;
+    machine.tell(`You are signed in at ${known}; that stays.`);
+    return known;
   }
   try {
     await keepToken({ url, token, label: "the first service account" }, machine);
-    return true;
+    return url;
   } catch (error) {
     if (!(error instanceof ApiRefused) || error.status !== 401) throw error;
     machine.tell(`The token in ${bootstrapFile(checkout)} is no longer valid. Sign in: slipway login --url ${url}`);
-    return false;
+    return null;
   }
 }
 
