@@ -111,7 +111,10 @@ function manifest(): object {
     readFileSync(join(projectDir, "cli/package.json"), "utf8"),
   ) as Record<string, string>;
   return {
-    ...{ name, version, description, license },
+    name,
+    version,
+    description,
+    license,
     type: "module",
     bin: { slipway: "dist/main.js" },
     files: ["dist", "runtime", "THIRD-PARTY-LICENSES.txt"],

@@ -43,7 +43,7 @@ export const importTable = {
 export type Area = keyof typeof importTable;
 
 /** The maximum number of lines of a file, and of a function from its first to its last line. */
-export const sizesMax = { fileLines: 400, functionLines: 70 } as const;
+export const sizesMax = { fileLines: 500, functionLines: 100 } as const;
 
 /** File names that say nothing about the content. */
 export const emptyNames = [

@@ -67,9 +67,26 @@ async function run(): Promise<number> {
     const document = join(projectDir, "contract/openapi.json");
     const authorization = `Authorization: Bearer ${serviceAccountToken}`;
     const given = [
-      ...["--config-file", config, "run", document, "--url", baseUrl, "--header", authorization, "--no-color"],
-      ...["--checks", checks.join(","), "--max-examples", examples, "--phases", phases, "--continue-on-failure"],
-      ...["--generation-database", "none", "--request-timeout", "20"],
+      "--config-file",
+      config,
+      "run",
+      document,
+      "--url",
+      baseUrl,
+      "--header",
+      authorization,
+      "--no-color",
+      "--checks",
+      checks.join(","),
+      "--max-examples",
+      examples,
+      "--phases",
+      phases,
+      "--continue-on-failure",
+      "--generation-database",
+      "none",
+      "--request-timeout",
+      "20",
       ...excluded.flatMap((id) => ["--exclude-operation-id", id]),
     ];
     const env = { PATH: process.env["PATH"] ?? "", HOME: folder };

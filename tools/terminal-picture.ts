@@ -41,7 +41,9 @@ function run(text: string, cwd: string): string[] {
   mkdirSync(join(home, "data"), { recursive: true });
   const env = {
     PATH: `${join(projectDir, "cli/bin")}:${process.env["PATH"]}`,
-    ...{ HOME: home, SLIPWAY_DATA_DIR: join(home, "data"), SLIPWAY_DRIVER: "process" },
+    HOME: home,
+    SLIPWAY_DATA_DIR: join(home, "data"),
+    SLIPWAY_DRIVER: "process",
   };
   const options = { cwd, env, encoding: "utf8", timeout: stepMs } as const;
   const { status, stdout } = spawnSync("bash", ["-c", `exec 2>&1; ${text}`], options);
@@ -62,10 +64,8 @@ function svgOf(lines: readonly Line[]): string {
     const content = kind === "typed" ? `<tspan class="p">$ </tspan><tspan class="c">${shown}</tspan>` : shown;
     return `<text x="${sizes.margin}" y="${y}">${content}</text>`;
   });
-  const [width, height] = [
-    columnsMax * sizes.column + 2 * sizes.margin,
-    (lines.length + 1) * sizes.line + 2 * sizes.margin,
-  ];
+  const width = columnsMax * sizes.column + 2 * sizes.margin;
+  const height = (lines.length + 1) * sizes.line + 2 * sizes.margin;
   const style = `text{font:13px ui-monospace,Menlo,Consolas,monospace;fill:#c9d1d9;white-space:pre}.p{fill:#7ee787}.c{fill:#fff;font-weight:600}`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${Math.ceil(width)} ${height}" role="img">
 <title>A terminal: slipway up, init, deploy, and a call of the app</title>

@@ -93,8 +93,12 @@ async function main(parameters: readonly string[]): Promise<boolean> {
     process.env[engineServiceVariable] = engine.socketPath;
     if (pip !== null) process.env[pipSeedVariable] = await pip;
     const outcome = await runNodeTests({
-      ...{ patterns: files.length > 0 ? files : testFiles, isShort: isWhole && !isComplete },
-      ...{ options, cwd: projectDir, signal: ending.signal, batchFolder: isWhole ? folder.apart("batches") : null },
+      patterns: files.length > 0 ? files : testFiles,
+      isShort: isWhole && !isComplete,
+      options,
+      cwd: projectDir,
+      signal: ending.signal,
+      batchFolder: isWhole ? folder.apart("batches") : null,
     });
     return report(outcome, await python, await leftovers(folder, server, engine));
   } finally {

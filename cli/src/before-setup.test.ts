@@ -68,8 +68,13 @@ test("doctor checks before the set-up what needs no packages, and installs nothi
   ])
     assert.match(bare.stdout, line);
   const full = checkout(t, {
-    ...{ node: "echo v20.20.2", npm: "echo 10.8.2", git: "echo git version 2.39.5", docker: "echo 27.1" },
-    ...{ unshare: "exit 0", "python3.12": "echo 1", "python3.10": 'case "$*" in *ensurepip*) exit 1;; esac; echo 1' },
+    node: "echo v20.20.2",
+    npm: "echo 10.8.2",
+    git: "echo git version 2.39.5",
+    docker: "echo 27.1",
+    unshare: "exit 0",
+    "python3.12": "echo 1",
+    "python3.10": 'case "$*" in *ensurepip*) exit 1;; esac; echo 1',
   })("doctor");
   assert.match(full.stdout, /^warning  set-up           not done yet; .* with Node\.js v20\.20\.2\n +slipway up$/m);
   assert.match(full.stdout, /^ok       docker           engine 27\.1/m);

@@ -38,7 +38,9 @@ type Following = {
 export async function followBuild(client: ApiClient, path: string, { print, tell }: Following): Promise<BuildEnd> {
   const printed = new PrintedLines();
   const end = await follow(client, {
-    ...{ path: `${path}/logs?follow=true`, from: null, tell },
+    path: `${path}/logs?follow=true`,
+    from: null,
+    tell,
     print({ data }) {
       const fields = fieldsOf(JSON.parse(data));
       printed.add(textOf(fields, "log"));

@@ -48,7 +48,9 @@ export async function showBuildLog(at: At, named: string, count: number | null):
   if (given.has("follow")) {
     const address = projectPath(path.project_id, `${rest}?follow=true`);
     const end = await follow(client, {
-      ...{ path: address, from: null, tell: (message: string) => machine.tell(message) },
+      path: address,
+      from: null,
+      tell: (message: string) => machine.tell(message),
       print: ({ data }) => print(fieldsOf(JSON.parse(data))),
     });
     return ended(at, fieldsOf(JSON.parse(end)), printed);

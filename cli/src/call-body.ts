@@ -15,7 +15,8 @@ export async function bodyOf(
   given: Given,
   pairs: readonly string[],
 ): Promise<{ readonly bytes: Buffer; readonly type: string }> {
-  const [data, file] = [given.text("data"), given.text("file")];
+  const data = given.text("data");
+  const file = given.text("file");
   if ([pairs.length > 0, data !== undefined, file !== undefined].filter(Boolean).length > 1) {
     throw misuse("Use either name=value, --data or --file, not several of them.");
   }

@@ -32,7 +32,9 @@ test("by default everything is chosen but names at the top with a dot, and what 
   const never = [".git/HEAD", "a/.git/x", "node_modules/x", "a/__pycache__/x", ".slipway/link.json", "env/pyvenv.cfg"];
   const folder = folderWith(t, {
     ...Object.fromEntries([...never, "env/lib/x.py", ".env", ".cache/x"].map((path) => [path, ""])),
-    ...{ "main.py": "", "a/.hidden/x": "", "a/b.py": "" },
+    "main.py": "",
+    "a/.hidden/x": "",
+    "a/b.py": "",
   });
   assert.deepEqual(await chosenIn(folder), ["a/.hidden/x", "a/b.py", "main.py"]);
 });
@@ -54,9 +56,18 @@ test("include and exclude choose; the TOML file always belongs to it", async (t)
 
 test("ignore files count on every level and above, and .slipwayignore takes back what .gitignore says", async (t) => {
   const folder = folderWith(t, {
-    ...{ ".git/HEAD": "", ".gitignore": "*.log\n/app/secret\n", "app/main.py": "", "app/a.log": "", "app/secret": "" },
-    ...{ "app/.gitignore": "weights/\n*.bin\n", "app/.slipwayignore": "!model.bin\n", "app/weights/w": "" },
-    ...{ "app/model.bin": "", "app/other.bin": "", "app/sub/.gitignore": "!keep.log\n", "app/sub/keep.log": "" },
+    ".git/HEAD": "",
+    ".gitignore": "*.log\n/app/secret\n",
+    "app/main.py": "",
+    "app/a.log": "",
+    "app/secret": "",
+    "app/.gitignore": "weights/\n*.bin\n",
+    "app/.slipwayignore": "!model.bin\n",
+    "app/weights/w": "",
+    "app/model.bin": "",
+    "app/other.bin": "",
+    "app/sub/.gitignore": "!keep.log\n",
+    "app/sub/keep.log": "",
   });
   const { files, leftOut } = await chooseFiles(readAppFolder(join(folder, "app")));
   assert.deepEqual(

@@ -177,7 +177,8 @@ class Deployment {
     const { folder, name, project, connection, machine } = this.#given;
     const body = {
       name,
-      ...{ include: folder.include, exclude: folder.exclude },
+      include: folder.include,
+      exclude: folder.exclude,
       ...(folder.toml === null ? {} : { cerebrium_toml: folder.toml.text }),
     };
     const params = { path: { project_id: project } };

@@ -77,7 +77,9 @@ function packagesOf({ settings, path, custom, toml }: AppFolder): AppPackages {
   const groups = dependencies["groups"];
   const planned = pythonPackages({
     files: filesOf(path),
-    ...{ pip: inline, path: typeof paths["pip"] === "string" ? paths["pip"] : undefined, hasDockerfile: false },
+    pip: inline,
+    path: typeof paths["pip"] === "string" ? paths["pip"] : undefined,
+    hasDockerfile: false,
     groups: Array.isArray(groups) ? groups.map(String) : [],
     entrypoint: custom !== null && typeof custom.entrypoint !== "string" ? custom.entrypoint : [],
   });

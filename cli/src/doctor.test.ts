@@ -138,7 +138,9 @@ test("a machine that has all is fine; clocks that differ are a fault", async (t)
   const programs = {
     git: "echo git version 2.39.5",
     docker: "echo 27.1",
-    ...{ unshare: "exit 0", "python3.12": "echo 1", "python3.10": 'case "$*" in *ensurepip*) exit 1;; esac; echo 1' },
+    unshare: "exit 0",
+    "python3.12": "echo 1",
+    "python3.10": 'case "$*" in *ensurepip*) exit 1;; esac; echo 1',
   };
   const env = { SLIPWAY_PORT: String(port), SLIPWAY_URL: `http://127.0.0.1:${port}` };
   const fine = await doctor(t, programs, env);

@@ -37,7 +37,8 @@ that of the command. It keeps no replica alive: give the app a replica that stay
   async run(at) {
     const { given } = at;
     if (given.has("json")) throw misuse("--json is not for exec: it prints what the command prints.");
-    const [words, hasTerminal] = [given.operands("command"), given.has("tty")];
+    const words = given.operands("command");
+    const hasTerminal = given.has("tty");
     if (words.length === 0 && !hasTerminal)
       throw misuse("command is missing: the program and its arguments, after --. For a shell: slipway exec <app> -it");
     const command = words.length === 0 ? ["sh"] : words;

@@ -26,7 +26,8 @@ type Rotation = { overlap_seconds?: number; expires_at?: string };
 
 /** The body of a rotation. */
 function rotationOf({ given }: At): Rotation {
-  const [overlap, expires] = [given.text("overlap"), given.text("expires")];
+  const overlap = given.text("overlap");
+  const expires = given.text("expires");
   return defined({
     overlap_seconds: overlap === undefined ? undefined : secondsOf(overlap, "--overlap"),
     // Null is allowed here, and means never; the types of the routes do not say so.

@@ -75,7 +75,12 @@ standard output. A readable one is not lost: slipway call uses it, and who may i
   }),
 
   ...issuedVerbs({
-    ...{ command: "keys", noun: "key", example: "website", operand: keyOperand, list: "keys", items: keysOf },
+    command: "keys",
+    noun: "key",
+    example: "website",
+    operand: keyOperand,
+    list: "keys",
+    items: keysOf,
     rotate: (at, id, body) =>
       answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path: { ...at.path, api_key_id: id } }, body })),
     remove: (at, id) => answerOf(at.api.DELETE(oneRoute, { params: { path: { ...at.path, api_key_id: id } } })),

@@ -147,7 +147,8 @@ function notApproved(code: string, cause?: unknown): Refused {
 
 async function keep(url: string, tokens: Tokens, machine: Machine): Promise<void> {
   const client = new ApiClient({ url, machine, bearer: () => Promise.resolve(tokens.accessToken) });
-  const [{ email }, projects] = [await personOf(client), await projectsOf({ client })];
+  const { email } = await personOf(client);
+  const projects = await projectsOf({ client });
   const before = readSignIns(machine).platforms[url]?.project;
   const project = projects.find(({ id }) => id === before) ?? projects[0];
   writeSignIn(machine, url, { ...tokens, email, project: project?.id ?? null });

@@ -42,8 +42,15 @@ async function printed(run: Run, parameters: readonly string[]): Promise<string>
   const lines: string[] = [];
   const refused = (): never => assert.fail("nothing else is used");
   const code = await run(parameters, {
-    ...{ environment: {}, homeFolder: home, isInteractive: false, columns: null, version: "", system: "" },
-    ...{ write: refused, tell: refused, endOnInterrupt: refused },
+    environment: {},
+    homeFolder: home,
+    isInteractive: false,
+    columns: null,
+    version: "",
+    system: "",
+    write: refused,
+    tell: refused,
+    endOnInterrupt: refused,
     print: (text) => void lines.push(text),
     paint: (_paint, text) => text,
   });

@@ -45,7 +45,8 @@ type Common = {
 /** The operand of commands on an app. */
 const namedOperand = { name: "app", about: "Name or id of the app." } as const satisfies Operand;
 const appOperand = {
-  ...{ name: "app", isOfFolder: true },
+  name: "app",
+  isOfFolder: true,
   about: "Name or id of the app. Default: the one that this folder is linked to, or that its slipway.toml names.",
 } as const satisfies Operand;
 

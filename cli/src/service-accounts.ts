@@ -48,7 +48,8 @@ It never has more permissions than you. Only the token goes to standard output.`
       ...expiresOption(lifeDefault),
     },
     async change({ given, api, path }) {
-      const [role, permissions] = [choice(given, "role", roles), given.text("permissions")];
+      const role = choice(given, "role", roles);
+      const permissions = given.text("permissions");
       if (role !== undefined && permissions !== undefined)
         throw misuse("Use either --role or --permissions, not both.");
       const rights =
@@ -65,8 +66,12 @@ It never has more permissions than you. Only the token goes to standard output.`
   }),
 
   ...issuedVerbs({
-    ...{ command: "service-accounts", noun: "service account", example: "ci", operand: accountOperand },
-    ...{ list: "service-accounts list", items: accountsOf },
+    command: "service-accounts",
+    noun: "service account",
+    example: "ci",
+    operand: accountOperand,
+    list: "service-accounts list",
+    items: accountsOf,
     rotate: (at, id, body) =>
       answerOf(at.api.POST(`${oneRoute}/rotate`, { params: { path: { ...at.path, service_account_id: id } }, body })),
     remove: (at, id) => answerOf(at.api.DELETE(oneRoute, { params: { path: { ...at.path, service_account_id: id } } })),

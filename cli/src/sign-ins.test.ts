@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { readSignIns, renewSignIn, signInFile, writeSignIn, type SignIn } from "./sign-ins.ts";
 
-const [one, other] = ["https://one.example.org", "https://other.example.org"];
+const one = "https://one.example.org";
+const other = "https://other.example.org";
 
 function signIn(name: string): SignIn {
   return {

@@ -8,8 +8,15 @@ function printed(columns: number | null, print: (machine: Machine) => void): str
   const lines: string[] = [];
   const unused = (): never => assert.fail("nothing else is used");
   print({
-    ...{ environment: {}, homeFolder: "", isInteractive: false, columns, version: "", system: "" },
-    ...{ write: unused, tell: unused, endOnInterrupt: unused },
+    environment: {},
+    homeFolder: "",
+    isInteractive: false,
+    columns,
+    version: "",
+    system: "",
+    write: unused,
+    tell: unused,
+    endOnInterrupt: unused,
     print: (text) => void lines.push(text),
     paint: (paint, text) => `<${paint}>${text}</>`,
   });

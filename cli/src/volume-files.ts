@@ -59,7 +59,9 @@ export async function uploadAny(at: At, { file, path }: Named): Promise<Uploaded
 async function uploadFolder(at: At, { file: folder, path }: Named, progress: Progress): Promise<Uploaded> {
   const files = await filesIn(folder);
   if (files.length === 0) throw misuse(`${folder} has no files.`);
-  let [done, bytes, isBroken] = [0, 0, false];
+  let done = 0;
+  let bytes = 0;
+  let isBroken = false;
   // They share the files that wait.
   const waiting = files.values();
   const send = async (): Promise<void> => {

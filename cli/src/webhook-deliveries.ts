@@ -103,7 +103,8 @@ export const webhookDeliveries = {
 };
 
 async function replay({ api, path, given }: At): Promise<{ replayed: number }> {
-  const [delivery_id, since] = [given.operand("delivery"), given.text("since")];
+  const delivery_id = given.operand("delivery");
+  const since = given.text("since");
   if ((delivery_id === "") !== (since !== undefined)) throw misuse("Give either the id of a delivery or --since.");
   if (since === undefined) {
     await answerOf(api.POST(`${route}/{delivery_id}/replay`, { params: { path: { ...path, delivery_id } } }));

@@ -64,7 +64,10 @@ export const uploadRoutes = {
     path: `${fileRuns}/create-run-app`,
     about:
       "The first request of clients that run a file once: says whether files can run as the app of that name. Makes nothing yet: the app is created with its first run. 409 when an app of that name was deployed.",
-    ...{ access: "apps.create", audit: null, status: 200, answer: fileRunApp },
+    access: "apps.create",
+    audit: null,
+    status: 200,
+    answer: fileRunApp,
     query: { region: fileRunFields.region },
   },
   makeRunEnvironment: {
@@ -72,7 +75,10 @@ export const uploadRoutes = {
     path: `${fileRuns}/base-image`,
     about:
       "Takes what a file needs, as JSON `{dependencies: {pip, conda, apt}, preBuildCommands, shellCommands, baseImageURI}`: packages with their versions, and commands as texts in base64. The answer is ready at once, and its digest stands for what was asked for: the build of the run that names it makes the environment, and later runs of the app with the same packages use that again.",
-    ...{ access: "apps.create", audit: null, status: 200, answer: fileRunEnvironment },
+    access: "apps.create",
+    audit: null,
+    status: 200,
+    answer: fileRunEnvironment,
     query: { region: fileRunFields.region },
     takesBytes: true,
   },
@@ -81,7 +87,10 @@ export const uploadRoutes = {
     path: `${fileRuns}/run`,
     about:
       "Runs a file once: deploys the files of a tar as the app, which is created when it is missing, and then calls `functionName` of the file with the fields of data.json, or without it runs the file as a script. The body is multipart/form-data with the parts `data` (JSON, at most as long as the body of an async call) and `file` (the tar, without links). The run is there at once and waits for the build; of this run the status of an end without success is `failed`. For an app that exists, the permissions builds.create and apps.update are needed too. 409 while an earlier file of the app is built or runs, and for an app that was deployed.",
-    ...{ access: "apps.create", audit: "app.create", status: 200, answer: fileRun },
+    access: "apps.create",
+    audit: "app.create",
+    status: 200,
+    answer: fileRun,
     query: fileRunFields,
     takesStream: true,
   },

@@ -33,7 +33,8 @@ async function withRun(use: (run: Run) => Promise<void>): Promise<void> {
 
 /** Every `of`-th seed, beginning with the `at`-th. */
 async function runPart(run: Run, { at, of }: { readonly at: number; readonly of: number }): Promise<void> {
-  let [tried, failed] = [0, 0];
+  let tried = 0;
+  let failed = 0;
   let isEnding = false;
   for (const signal of endSignals) process.once(signal, () => (isEnding = true));
   for (let index = at; index < Number(count) && !isEnding; index += of) {

@@ -42,7 +42,8 @@ describe("what is accepted", () => {
     assert.equal(readConfig({ SLIPWAY_PUBLIC_URL: "https://s.example//" }).publicUrl, "https://s.example");
   });
   test("an announcement has a link only where one is set", () => {
-    const [SLIPWAY_ANNOUNCEMENT, SLIPWAY_ANNOUNCEMENT_LINK] = ["Down at 8.", "https://s.example/at-8"];
+    const SLIPWAY_ANNOUNCEMENT = "Down at 8.";
+    const SLIPWAY_ANNOUNCEMENT_LINK = "https://s.example/at-8";
     const of = (given: Record<string, string>) => readConfig(given).announcements;
     assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT_LINK }), []);
     assert.deepEqual(of({ SLIPWAY_ANNOUNCEMENT }), [{ message: "Down at 8.", link: "", linkText: "" }]);

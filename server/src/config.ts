@@ -64,7 +64,8 @@ export function readConfig(environment: Environment) {
     ...gitSettings(text, integer),
     uploadSizeBytes: integer("SLIPWAY_UPLOAD_SIZE_MB") * 1e6,
     buildTimeoutSeconds: integer("SLIPWAY_BUILD_TIMEOUT_SECONDS"),
-    ...{ buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"), releasesKept: integer("SLIPWAY_RELEASES_KEPT") },
+    buildsAtOnce: integer("SLIPWAY_BUILDS_AT_ONCE"),
+    releasesKept: integer("SLIPWAY_RELEASES_KEPT"),
     /** Disk limits, and the space to keep free; null: no limit, or derived from the size of the disk. */
     disk: {
       replicaBytes: size("SLIPWAY_REPLICA_DISK_GB", 1e9),
@@ -83,10 +84,12 @@ export function readConfig(environment: Environment) {
     webhooksAtOnce: integer("SLIPWAY_WEBHOOKS_AT_ONCE"),
     ...limitsPerMinute(integer),
     /** Relative to the working directory of the platform, as that of pools. */
-    ...{ plansFile: text("SLIPWAY_PLANS_FILE"), pricesFile: text("SLIPWAY_PRICES_FILE") },
+    plansFile: text("SLIPWAY_PLANS_FILE"),
+    pricesFile: text("SLIPWAY_PRICES_FILE"),
     meteringSeconds: integer("SLIPWAY_METERING_SECONDS"),
     providers: parseList(text("SLIPWAY_PROVIDERS")),
-    ...{ poolsFile: text("SLIPWAY_POOLS_FILE"), overcommit: integer("SLIPWAY_OVERCOMMIT") },
+    poolsFile: text("SLIPWAY_POOLS_FILE"),
+    overcommit: integer("SLIPWAY_OVERCOMMIT"),
     simulateCompute: parseBoolean("SLIPWAY_SIMULATE_COMPUTE", text("SLIPWAY_SIMULATE_COMPUTE") ?? ""),
     logRetentionDays: integer("SLIPWAY_LOG_RETENTION_DAYS"),
     auditRetentionDays: integer("SLIPWAY_AUDIT_RETENTION_DAYS"),
@@ -132,7 +135,8 @@ function refuse(why: string): never {
 type Read<Value> = (name: PlatformSettingName) => Value;
 
 function dockerSettings(text: Read<string | null>, integer: Read<number>) {
-  const [name, auth] = [text("SLIPWAY_IMAGE_REGISTRY"), text("SLIPWAY_IMAGE_REGISTRY_AUTH")];
+  const name = text("SLIPWAY_IMAGE_REGISTRY");
+  const auth = text("SLIPWAY_IMAGE_REGISTRY_AUTH");
   if (name === null && auth !== null) refuse("SLIPWAY_IMAGE_REGISTRY_AUTH needs SLIPWAY_IMAGE_REGISTRY.");
   return {
     host: text("SLIPWAY_DOCKER_HOST") ?? "",

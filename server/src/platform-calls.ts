@@ -56,7 +56,13 @@ export async function openCalls(
   const records = openCallRecords(parts, (call) => scheduler.brokeOff(call));
   const view = new ReplicaView();
   const proxy = openProxy(settings, {
-    ...{ routes, tokens, view, log, clock, lifecycle, refusalOf },
+    routes,
+    tokens,
+    view,
+    log,
+    clock,
+    lifecycle,
+    refusalOf,
     nudge: (appId) => scheduler.nudge(appId),
     onFinished: records.onFinished,
     brokeOff: (call, waitMs) => scheduler.brokeOff(call, waitMs),
@@ -99,13 +105,16 @@ export async function openCalls(
   };
   // How the releases of a roll-out do now.
   const conditionsOf: RollOutLoopParts["conditionsOf"] = (appId, { old, next }) => ({
-    ...{ old: condition(appId, old), next: condition(appId, next), weight: view.weightOf(appId, next) },
+    old: condition(appId, old),
+    next: condition(appId, next),
+    weight: view.weightOf(appId, next),
   });
   const shareNow = (appId: AppId, releaseId: ReleaseId): number | null =>
     view.ready(appId).length === 0 ? null : view.weightOf(appId, releaseId);
   const uses = new UseOfReplicas({ driver, clock, log });
   const replicaUses = (): Promise<ReplicaUses> => uses.get();
-  const [replicas, calls] = [() => scheduler.replicas(), () => proxy.meters()];
+  const replicas = () => scheduler.replicas();
+  const calls = () => proxy.meters();
   const useHistory = new UseHistory({ db, driver, replicas, calls, clock, log, lifecycle });
   useHistory.start();
   const execs = new ReplicaExecs({ driver, clock });

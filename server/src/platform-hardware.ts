@@ -54,8 +54,13 @@ function hardwareOf(pools: readonly Pool[], priceOf: PriceOf): z.infer<typeof ha
       const gpus = gpusOf(pool, compute);
       const usable = gpus.filter(({ isUsable }) => isUsable);
       return {
-        ...{ compute, pool: name, provider, region, tier },
-        ...{ maxCpu: cores, maxMemoryGb: memoryGb },
+        compute,
+        pool: name,
+        provider,
+        region,
+        tier,
+        maxCpu: cores,
+        maxMemoryGb: memoryGb,
         maxGpuCount: Math.min(usable.length, appFields.gpuCount.max),
         gpuMemoryGb: (usable[0] ?? gpus[0])?.memoryGb || null,
         price: priceOf({ compute, provider, region }),
@@ -70,9 +75,14 @@ async function poolsOf({ placement }: Pick<Driver, "placement">, db: Db): Promis
   const claims = [...placement.claims];
   const owners = await readOwners(db, [...placement.claims.keys()]);
   return placement.free.map(({ pool, cores, memory, gpus: free }) => ({
-    ...{ name: pool.name, provider: pool.provider, region: pool.region, tier: pool.tier },
-    ...{ cores: pool.cores * pool.overcommit, freeCores: cores / 1000 },
-    ...{ memoryGb: pool.memoryGb * pool.overcommit, freeMemoryGb: memory / 1000 },
+    name: pool.name,
+    provider: pool.provider,
+    region: pool.region,
+    tier: pool.tier,
+    cores: pool.cores * pool.overcommit,
+    freeCores: cores / 1000,
+    memoryGb: pool.memoryGb * pool.overcommit,
+    freeMemoryGb: memory / 1000,
     gpus: [...new Set(pool.gpus.map(({ compute }) => compute))].map((compute) => {
       const all = gpusOf(pool, compute);
       const usable = all.filter(({ isUsable }) => isUsable).length;

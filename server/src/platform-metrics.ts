@@ -184,7 +184,9 @@ function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
 
 function addWork(metrics: Metrics, { db, clock, queue, runs, webhooks }: Parts): void {
   const backlog = new CachedAnswer({
-    ...{ freshMs: backlogFreshMs, waitMs: backlogWaitMs, clock },
+    freshMs: backlogFreshMs,
+    waitMs: backlogWaitMs,
+    clock,
     look: () => readBacklog(db).catch(() => null),
   });
   const ofBacklog = async (read: (found: Backlog) => number | Iterable<Sample>): Promise<number | Iterable<Sample>> => {

@@ -110,12 +110,23 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const storeRefusal = (): string | null => (config.databaseUrl === null ? disk.storeRefusal() : null);
   const { webhooks, guard } = openWebhooks(settings, { ...foundation, onStep });
   const pushes = openPushes(settings, {
-    ...{ ...foundation, builds: receiver, guard },
+    ...foundation,
+    builds: receiver,
+    guard,
     findCredential: (projectId, host) => useCases.credentials.forFetch(projectId, host),
     pages: pagesOf(reached),
   });
   const calls = await openCalls(settings, {
-    ...{ ...foundation, ...limits, tokens, routes, driver, storeRefusal, webhooks, guard, onStep, builds: receiver },
+    ...foundation,
+    ...limits,
+    tokens,
+    routes,
+    driver,
+    storeRefusal,
+    webhooks,
+    guard,
+    onStep,
+    builds: receiver,
     lines: logs.appLogs,
     environmentOf: (appId) => useCases.secrets.environmentOf(appId),
   });
@@ -128,11 +139,21 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const apiParts = { ...tokenParts, ...billing, ...audit, ...logs, people, membership, useCases, tokens, keys, plans };
   const uploads = await openUploads(settings, { ...foundation, disk, ownerKeyOf });
   const port = await openApi(config, {
-    ...{ ...apiParts, ownerKeyOf, uploads, ...volumes, ...calls, health, reached, lifecycle, log },
-    ...{ runs: calls.runUseCases, fileRuns: openFileRuns(settings, useCases) },
+    ...apiParts,
+    ownerKeyOf,
+    uploads,
+    ...volumes,
+    ...calls,
+    health,
+    reached,
+    lifecycle,
+    log,
+    runs: calls.runUseCases,
+    fileRuns: openFileRuns(settings, useCases),
     ...hardwareParts(driver, billing.priceOf, foundation),
     webhooks: webhooks.useCases,
-    ...{ gitHooks: pushes.gitHooks, repositories: pushes.repositories },
+    gitHooks: pushes.gitHooks,
+    repositories: pushes.repositories,
   });
   guard.addOwnListener({ host: config.host, port });
   await onListening(port);
@@ -143,7 +164,12 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   await bootstrap({ db, keys, file: settings.paths.bootstrapFile, ...urls, clock, log });
 
   const queue = await openBuilds(settings, {
-    ...{ ...foundation, ...usedByBuilds(useCases), driver, builder, guard, buildLogs: logs.buildLogs },
+    ...foundation,
+    ...usedByBuilds(useCases),
+    driver,
+    builder,
+    guard,
+    buildLogs: logs.buildLogs,
     trial: scheduler,
     refreshRoute: (appId) => routes.refresh(appId),
   });
@@ -197,7 +223,9 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
   const { scheduler, proxy, lifecycle, reached, ...parts } = given;
   const stopping = new AbortController();
   const api = createApi({
-    ...{ ...parts, clock, stopping: stopping.signal },
+    ...parts,
+    clock,
+    stopping: stopping.signal,
     urls: () => reached.urls,
     deploysPerMinute: config.deploysPerMinute,
     announcements: config.announcements,
@@ -210,7 +238,9 @@ async function openApi(config: Config, given: ApiNeeds): Promise<number> {
   lifecycle.onClose("api", () => api.close());
   const sockets = new LogSockets({ api, builds: parts.useCases.builds, clock, log: parts.log });
   const port = await openListener(config, {
-    ...{ proxy, lifecycle, clock },
+    proxy,
+    lifecycle,
+    clock,
     fallback: (request, response) => api.routing(request, response),
     fallbackUpgrade: {
       takes: (url) => isLogSocket(url) || isExecSocket(url),

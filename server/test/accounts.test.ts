@@ -179,7 +179,8 @@ test("a revoked token is refused by every platform on the database", async (t) =
   const accounts = await testAccounts(t);
   const { db, keys, notifications, check } = accounts;
   const second = new TokenCheck({ db, keys, notifications, clock: systemClock });
-  const [token, other] = [await serviceToken(accounts), await serviceToken(accounts)];
+  const token = await serviceToken(accounts);
+  const other = await serviceToken(accounts);
   for (const one of [check, second]) assert.ok((await one.check(token)) && (await one.check(other)));
   const atMs = systemClock.monotonicMs();
   await revokeToken(accounts, token);
@@ -298,7 +299,8 @@ test("keys are sealed anew with a new secret key; with another one alone the sta
   const accounts = await testAccounts(t);
   const { db } = accounts;
   const token = await serviceToken(accounts);
-  const [oldKey, newKey] = ["11".repeat(32), "22".repeat(32)];
+  const oldKey = "11".repeat(32);
+  const newKey = "22".repeat(32);
   const wrong = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });
   await assert.rejects(wrong.load(db), { name: "CannotStart", message: /SLIPWAY_SECRET_KEY/ });
   await resealOld(db, new Sealer([newKey, oldKey]), sealedColumns);
@@ -321,11 +323,13 @@ test("passwords are kept as hashes that only they match", async () => {
 });
 
 test("public keys are the halves of what is sealed, whatever else the database says", async (t) => {
-  const [oldKey, newKey] = ["11".repeat(32), "22".repeat(32)];
+  const oldKey = "11".repeat(32);
+  const newKey = "22".repeat(32);
   const { db } = await testAccounts(t);
   const keys = new SigningKeys({ sealer: new Sealer([oldKey]), clock: systemClock });
   await keys.load(db);
-  const [published, first] = [keys.jwks(), keys.current()];
+  const published = keys.jwks();
+  const first = keys.current();
   const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).publicKey.export({ format: "jwk" });
   await db
     .updateTable("signing_keys")

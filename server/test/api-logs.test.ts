@@ -203,14 +203,14 @@ test("the log of an app is filtered, searched and paged both ways", async (t) =>
   const run = "11111111-1111-4111-8111-111111111111" as RunId;
   const start = Date.parse("2026-01-01T00:00:00Z");
   const line = (index: number, text: string, more: object = {}) => ({
-    ...{
-      projectId: api.projectId,
-      appId,
-      replicaId: "my-app-one" as ReplicaId,
-      runId: null,
-      stream: "stdout" as const,
-    },
-    ...{ at: start + index * 1000, text, ...more },
+    projectId: api.projectId,
+    appId,
+    replicaId: "my-app-one" as ReplicaId,
+    runId: null,
+    stream: "stdout" as const,
+    at: start + index * 1000,
+    text,
+    ...more,
   });
   await api.appLogs.append([
     line(0, "hello"),

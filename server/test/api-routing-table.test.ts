@@ -35,9 +35,17 @@ async function promote(
     await tx
       .insertInto("releases")
       .values({
-        ...{ id: releaseId, project_id: api.projectId, app_id: appId, build_id: buildId },
-        ...{ settings: toJson({ ...settings, ...fields }), artifact: toJson({ kind: "x" }) },
-        ...{ number: ++releases, cause: "create", state: "replaced", end_reason: "x", ended_at: new Date() },
+        id: releaseId,
+        project_id: api.projectId,
+        app_id: appId,
+        build_id: buildId,
+        settings: toJson({ ...settings, ...fields }),
+        artifact: toJson({ kind: "x" }),
+        number: ++releases,
+        cause: "create",
+        state: "replaced",
+        end_reason: "x",
+        ended_at: new Date(),
       })
       .execute();
     await tx.updateTable("apps").set({ live_release_id: releaseId }).where("id", "=", appId).execute();
@@ -141,7 +149,8 @@ test("after refresh what is committed is what is found, without a notification",
 
 test("an app whose stored settings cannot be read is logged with the field, and all others take calls", async (t) => {
   const api = await startManagementApi(t);
-  const [one, two] = [await create(api, "one"), await create(api, "two")];
+  const one = await create(api, "one");
+  const two = await create(api, "two");
   await promote(api, one, { scalingTarget: "much", disableAuth: true });
   await promote(api, two);
   const lines: string[] = [];

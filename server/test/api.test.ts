@@ -39,18 +39,20 @@ async function create(api: ApiUnderTest, fields: object = {}): Promise<Created> 
 
 /** Routes with tests of their own. Who may not use a route is asked of all in `api-access-matrix.test.ts`. */
 const testedElsewhere: Readonly<Record<string, Route>> = {
-  ...{ ...lifecycleRoutes, ...rollOutRoutes, ...projectRoutes, ...peopleRoutes, ...passwordRoutes },
-  ...{
-    ...execRoutes,
-    ...gitRoutes,
-    ...repositoryRoutes,
-    ...uploadRoutes,
-    ...volumeRoutes,
-    ...deviceRoutes,
-    ...tokenRoutes,
-    ...planRoutes,
-    ...usageRoutes,
-  },
+  ...lifecycleRoutes,
+  ...rollOutRoutes,
+  ...projectRoutes,
+  ...peopleRoutes,
+  ...passwordRoutes,
+  ...execRoutes,
+  ...gitRoutes,
+  ...repositoryRoutes,
+  ...uploadRoutes,
+  ...volumeRoutes,
+  ...deviceRoutes,
+  ...tokenRoutes,
+  ...planRoutes,
+  ...usageRoutes,
   ...Object.fromEntries(Object.entries(auditRoutes).filter(([id]) => id !== "listAuditLog")),
 };
 
@@ -71,7 +73,8 @@ test("health is told only while the platform serves, readiness only while it tak
   const health = { notServing: () => reasons.serving, notReady: () => Promise.resolve(reasons.ready) };
   const api = await startManagementApi(t, { health });
   const told = async (): Promise<unknown[]> => {
-    const [live, ready] = [await api.call("GET", "/healthz", { token: null }), await api.call("GET", "/readyz")];
+    const live = await api.call("GET", "/healthz", { token: null });
+    const ready = await api.call("GET", "/readyz");
     return [live.status, live.body.message ?? live.body.status, ready.status, ready.body.message ?? ready.body.status];
   };
   assert.deepEqual(await told(), [503, "It starts.", 503, "No database."]);
@@ -240,15 +243,15 @@ describe("apps", () => {
         .insertInto("replicas")
         .values({
           ...row,
-          ...{
-            release_id: releaseId,
-            driver: "process",
-            state,
-            compute: "CPU",
-            compute_tier: "interruptible",
-            gpu_count: 0,
-          },
-          ...{ cpu_cores: 1, memory_gb: 1, address: state === "starting" ? null : "127.0.0.1:4000" },
+          release_id: releaseId,
+          driver: "process",
+          state,
+          compute: "CPU",
+          compute_tier: "interruptible",
+          gpu_count: 0,
+          cpu_cores: 1,
+          memory_gb: 1,
+          address: state === "starting" ? null : "127.0.0.1:4000",
           started_at: state === "starting" ? null : new Date(Date.now() - 5000),
           stopped_at: state === "stopped" ? new Date() : null,
         })
@@ -386,7 +389,9 @@ async function addRelease(api: ApiUnderTest, { appId, buildId }: Created): Promi
       build_id: buildId,
       settings: toJson(settings),
       artifact: toJson({ kind: "x" }),
-      ...{ number: 1, cause: "create", state: "live" },
+      number: 1,
+      cause: "create",
+      state: "live",
     })
     .execute();
   await api.db.updateTable("apps").set({ live_release_id: releaseId }).where("id", "=", appId).execute();

@@ -36,7 +36,11 @@ async function fixture(t: TestContext, more: object = {}): Promise<Fixture> {
   assert.equal(status, "success", log);
   const app = `/v2/projects/${platform.bootstrap.projectId}/apps/${appId}`;
   return {
-    ...{ platform, gate, app, appId, buildId },
+    platform,
+    gate,
+    app,
+    appId,
+    buildId,
     async replicas() {
       const { body } = await platform.api("GET", `${app}/containers`);
       return (body as { containerId: string; isTerminating: boolean }[]).flatMap((one) =>
@@ -53,7 +57,9 @@ async function messageOf(answer: Response): Promise<[number, string]> {
 
 test("a stopped app refuses calls with a sentence, ends none, keeps its runs, over a kill, until it is started", async (t) => {
   const { platform, gate, app, appId, buildId, replicas, statusOf } = await fixture(t, {
-    ...{ minReplicaCount: 1, maxReplicaCount: 1, replicaConcurrency: 1 },
+    minReplicaCount: 1,
+    maxReplicaCount: 1,
+    replicaConcurrency: 1,
   });
   const long = platform.call("story", "run", { gate: gate.urls });
   await until("the long call runs", () => gate.waiting() === 1);

@@ -59,7 +59,8 @@ test("retention leaves a chain that is intact, while entries are added and expor
     }
     return exports;
   };
-  const [writing, reading] = [write(), read()];
+  const writing = write();
+  const reading = read();
   await until("entries are added", () => added > 10);
   const removal = (of: Db) => {
     const options = { db: of, clock: systemClock, signer, retentionOf: () => 10 };

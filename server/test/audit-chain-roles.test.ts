@@ -48,7 +48,8 @@ async function columnOf(db: Db, table: string): Promise<string> {
 
 async function refusals(db: Db, form: RegExp, among: readonly string[] = tables): Promise<void> {
   for (const table of among) {
-    const [name, column] = [sql.table(table), sql.ref(await columnOf(db, table))];
+    const name = sql.table(table);
+    const column = sql.ref(await columnOf(db, table));
     for (const statement of [
       sql`update ${name} set ${column} = ${column}`,
       sql`delete from ${name}`,
@@ -193,7 +194,9 @@ async function givenDatabase(t: WithAfter, rights: string): Promise<Given> {
   cleanLast(t, () => administer(server, `drop database if exists ${name} with (force)`));
   await administer(server, `create database ${name} owner ${user}`);
   const url = new URL(server);
-  [url.pathname, url.username, url.password] = [`/${name}`, user, "secret"];
+  url.pathname = `/${name}`;
+  url.username = user;
+  url.password = "secret";
   return { url: new Secret(url.href), user, server };
 }
 

@@ -233,7 +233,8 @@ for (const isCut of [false, true]) {
     test("shows any two lines that were swapped", async () => {
       await fc.assert(
         fc.asyncProperty(anyLine(), anyLine(), async (one, other) => {
-          const [low, high] = [Math.min(one, other), Math.max(one, other)];
+          const low = Math.min(one, other);
+          const high = Math.max(one, other);
           if (low === high) return;
           const altered = textOf(lines.with(low, lines[high] ?? "").with(high, lines[low] ?? ""));
           if (low === 0) {
@@ -315,7 +316,8 @@ for (const isCut of [false, true]) {
     });
 
     test("does not pass with keys that did not sign it", async () => {
-      const [other, alike] = [testSigner("other-key"), testSigner()];
+      const other = testSigner("other-key");
+      const alike = testSigner();
       const unknown = await breaks(whole, other.publicKeys);
       assert.deepEqual([unknown.trouble, unknown.line], ["signature", 1]);
       assert.match(unknown.message, /"test-key", which is not among the given keys/);

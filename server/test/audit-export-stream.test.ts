@@ -23,7 +23,9 @@ async function serve(
 ) {
   const stopping = new AbortController();
   const handlers: { exportAuditLog: Handler } = auditExportHandlers({
-    ...{ clock, log: silentLog, stopping: stopping.signal },
+    clock,
+    log: silentLog,
+    stopping: stopping.signal,
     ownerKeyOf: (projectId) => Promise.resolve(projectId),
     auditExport: { begin: async () => parts() },
   });

@@ -51,7 +51,14 @@ async function open(
   const { db, sealer, notifications } = api;
   const { client, close } = outwardClient();
   const forwarder = new Forwarder({
-    ...{ db, sealer, notifications, client, clock: systemClock, log: silentLog, platform: null, intervalMs: 50 },
+    db,
+    sealer,
+    notifications,
+    client,
+    clock: systemClock,
+    log: silentLog,
+    platform: null,
+    intervalMs: 50,
     ...changes,
   });
   await forwarder.start();

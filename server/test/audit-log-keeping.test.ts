@@ -138,14 +138,16 @@ async function fillOld(db: Db, rows: number): Promise<void> {
 
 test("entries of a database of before are told from what service accounts did, and chained in the order of time", async (t) => {
   const url = await emptyDatabase(t);
-  const [before, all] = [makeFolder("migrations"), join(import.meta.dirname, "../src/store/migrations")];
+  const before = makeFolder("migrations");
+  const all = join(import.meta.dirname, "../src/store/migrations");
   t.after(() => removeFolder(before));
   for (const file of readdirSync(all).filter((name) => name < "0005"))
     copyFileSync(join(all, file), join(before, file));
   await migrate({ url, log: silentLog, folder: before });
   const db = await openDatabase({ url, connections: 2, log: silentLog });
   cleanLast(t, () => db.destroy());
-  const [inference, service] = [randomUUID(), randomUUID()];
+  const inference = randomUUID();
+  const service = randomUUID();
   await addProject(db, projectId);
   await sql`insert into tokens (id, project_id, kind, name) values (${inference}, ${projectId}, 'inference', 'calls')`.execute(
     db,

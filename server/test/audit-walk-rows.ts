@@ -86,7 +86,9 @@ const appsAndBuilds: WalkRows = {
   makeRunEnvironment: unchanging({ parts: { run_app: "run-by-walk" }, body: {} }),
   runFile: {
     succeed: () => ({
-      ...{ parts: { run_app: "run-by-walk" }, query: "filename=main.py", body: fileForm },
+      parts: { run_app: "run-by-walk" },
+      query: "filename=main.py",
+      body: fileForm,
       headers: { "content-type": "multipart/form-data; boundary=walk" },
     }),
     resource: (_answer, _call, { projectId }) => ({ type: "app", id: `${projectId}-run-by-walk` }),
@@ -98,7 +100,10 @@ const appsAndBuilds: WalkRows = {
       return { caller: "nobody", parts: { upload_key: key }, body: "a zip" };
     },
     refuse: () => ({
-      ...{ caller: "nobody", parts: { upload_key: "nobody-s" }, body: "a zip", status: 404 },
+      caller: "nobody",
+      parts: { upload_key: "nobody-s" },
+      body: "a zip",
+      status: 404,
       unrecorded: "whoever shows nothing that is valid is nobody that is known",
     }),
     unrecorded: "the deployment is recorded, and whoever knows the address sends its files",
@@ -152,8 +157,15 @@ async function newRelease({ db, projectId, appId }: Walk): Promise<ReleaseId> {
   await db
     .insertInto("releases")
     .values({
-      ...{ id, project_id: projectId, app_id: appId, build_id: build.id, number: 1, cause: "create", state: "live" },
-      ...{ settings: toJson(settingsWith({})), artifact: toJson({ kind: "x" }) },
+      id,
+      project_id: projectId,
+      app_id: appId,
+      build_id: build.id,
+      number: 1,
+      cause: "create",
+      state: "live",
+      settings: toJson(settingsWith({})),
+      artifact: toJson({ kind: "x" }),
     })
     .onConflict((conflict) => conflict.doNothing())
     .execute();
@@ -197,7 +209,10 @@ const pushes: WalkRows = {
   receiveGitPush: {
     succeed: signedPush,
     refuse: () => ({
-      ...{ caller: "nobody", parts: { hook_address: "nobody-s" }, body: {}, status: 404 },
+      caller: "nobody",
+      parts: { hook_address: "nobody-s" },
+      body: {},
+      status: 404,
       unrecorded: "whoever shows nothing that is valid is nobody that is known",
     }),
     unrecorded: "the delivery is listed, and the build that it starts is recorded",

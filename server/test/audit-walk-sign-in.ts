@@ -153,7 +153,10 @@ const providers: WalkRows = {
       return await visitProvider(walk, email);
     },
     refuse: () => ({
-      ...{ caller: "nobody", parts: { provider: "oidc" }, query: "state=never-made&code=none", status: 302 },
+      caller: "nobody",
+      parts: { provider: "oidc" },
+      query: "state=never-made&code=none",
+      status: 302,
       reason: "A sign-in with a provider was refused: expired.",
     }),
   },

@@ -33,7 +33,10 @@ export const volumeRows: WalkRows = {
   beginVolumeUpload: {
     succeed: () => ({ parts, body: { file_path: "begun", part_count: 1 } }),
     refuse: () => ({
-      ...{ parts, body: { file_path: "begun", part_count: 1 }, caller: "inference", status: 403 },
+      parts,
+      body: { file_path: "begun", part_count: 1 },
+      caller: "inference",
+      status: 403,
       unrecorded: "it changes nothing for anybody",
     }),
     unrecorded: "the file is recorded when it is complete",
@@ -41,7 +44,8 @@ export const volumeRows: WalkRows = {
   putVolumePart: {
     succeed: async (walk) => partCall((await begin(walk)).key),
     refuse: () => ({
-      ...{ ...partCall("nobody-s"), status: 404 },
+      ...partCall("nobody-s"),
+      status: 404,
       unrecorded: "whoever shows nothing that is valid is nobody that is known",
     }),
     unrecorded: "the file is recorded when it is complete",

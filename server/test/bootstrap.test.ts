@@ -53,8 +53,16 @@ test("the first start makes an owner, a project and tokens that work, and tells 
   const keys = await start(db, folder);
   const file = readBootstrap(folder);
   assert.deepEqual(Object.keys(file), [
-    ...["baseUrl", "apiUrl", "dashboardUrl", "localUrl", "projectId", "ownerEmail"],
-    ...["ownerPassword", "serviceAccountToken", "inferenceToken", "operatorToken"],
+    "baseUrl",
+    "apiUrl",
+    "dashboardUrl",
+    "localUrl",
+    "projectId",
+    "ownerEmail",
+    "ownerPassword",
+    "serviceAccountToken",
+    "inferenceToken",
+    "operatorToken",
   ]);
   assert.deepEqual([file.baseUrl, file.apiUrl, file.localUrl], [baseUrl, baseUrl, localUrl]);
   assert.deepEqual(await kindsOf(db, keys, file), allKinds);
@@ -76,7 +84,10 @@ test("what the first start did is in the audit log, without a secret", async (t)
   const id = projectId as Parameters<typeof listEntries>[1]["projectId"];
   const rows = await listEntries(db, { projectId: id, limit: 50 });
   assert.deepEqual(rows.map((row) => row.action).toSorted(), [
-    ...["platform.bootstrap", "project.create", "token.create", "token.create"],
+    "platform.bootstrap",
+    "project.create",
+    "token.create",
+    "token.create",
   ]);
   const everything = JSON.stringify(await db.selectFrom("audit_log").selectAll().execute());
   for (const secret of [file.ownerPassword, file.serviceAccountToken, file.operatorToken]) {

@@ -99,11 +99,18 @@ describe("a budget", () => {
     assert.deepEqual(
       (await actionsOf(stage)).map((entry) => entry.replace(" success project", "")),
       [
-        ...["budget.set", "budget.warn", "budget.stop"],
-        ...["budget.set", "budget.warn", "budget.resume"],
-        ...["budget.set", "budget.warn", "budget.stop"],
         "budget.set",
-        ...["budget.resume", "budget.delete"],
+        "budget.warn",
+        "budget.stop",
+        "budget.set",
+        "budget.warn",
+        "budget.resume",
+        "budget.set",
+        "budget.warn",
+        "budget.stop",
+        "budget.set",
+        "budget.resume",
+        "budget.delete",
       ],
     );
   });

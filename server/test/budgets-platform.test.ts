@@ -102,9 +102,12 @@ test("a budget that is reached stops an app with advice, ends no call, holds ove
   });
   await until("the run goes on", async () => (await statusOf()) === "success", { deadlineMs: 60_000 });
   assert.deepEqual(await recordedOf(platform), [
-    ...["budget.set service_account", "budget.set service_account"],
-    ...["budget.warn platform", "budget.stop platform"],
-    ...["budget.resume platform", "budget.delete service_account"],
+    "budget.set service_account",
+    "budget.set service_account",
+    "budget.warn platform",
+    "budget.stop platform",
+    "budget.resume platform",
+    "budget.delete service_account",
   ]);
 });
 

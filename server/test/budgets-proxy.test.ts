@@ -24,7 +24,8 @@ async function openBed(t: TestContext): Promise<StoppedBed> {
   const port = await httpReplica(t, (_request, response) => void answers.push(() => response.end("done")));
   bed.setReplicas(port);
   return {
-    ...{ bed, answers },
+    bed,
+    answers,
     stop() {
       isStopped = true;
       // As the scheduler does it: no replica takes calls any more, and this is why.

@@ -21,7 +21,13 @@ export async function spend(
   const { cents, app = "example", month = thisMonth, day = `${month}-01` } = given;
   const plain = { compute: "CPU", computeTier: "interruptible", provider: null, region: null } as const;
   const source: MeteredSource = {
-    ...{ id: "replica", kind: "run", projectId, appId: appIdOf(projectId, app), startMs: 0, endMs: 1, isEnded: true },
+    id: "replica",
+    kind: "run",
+    projectId,
+    appId: appIdOf(projectId, app),
+    startMs: 0,
+    endMs: 1,
+    isEnded: true,
     resources: { ...plain, gpuCount: 0, coreThousandths: 1000n, gbThousandths: 1000n },
     known: [],
   };

@@ -58,7 +58,11 @@ async function openFixture(t: TestContext, options: { clock?: Clock; hasMail?: b
   watch.loop.start();
   t.after(() => watch.loop.stop());
   return {
-    ...{ db, projectId, appId, useCases, watch },
+    db,
+    projectId,
+    appId,
+    useCases,
+    watch,
     set: (given = {}, of = appId) => {
       const wish = { amountMicros: dollar, warnPercent: [80], isStop: true, webhookUrl: null, ...given };
       return useCases.set({ projectId, appId: of }, wish, byPlatform);
@@ -160,15 +164,14 @@ test("two that set a budget for the first time at once: what the first one stopp
     await tx
       .insertInto("budgets")
       .values({
-        ...{
-          id: randomUUID(),
-          project_id: projectId,
-          app_id: appId,
-          amount_micros: "1",
-          warn_percent: [],
-          is_stop: true,
-        },
-        ...{ period: thisMonth, stopped_at: new Date(monthClock.now()) },
+        id: randomUUID(),
+        project_id: projectId,
+        app_id: appId,
+        amount_micros: "1",
+        warn_percent: [],
+        is_stop: true,
+        period: thisMonth,
+        stopped_at: new Date(monthClock.now()),
       })
       .execute();
     await notify(tx, "plans", projectId);

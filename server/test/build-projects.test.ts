@@ -25,7 +25,11 @@ async function openBuilder(t: TestContext) {
   const buildsDir = join(folder, "builds");
   givePip(buildsDir);
   const builder = new ProcessBuilder({
-    ...{ buildsDir, toolEnvironment, runtimeDir: null, hidden: [folder], clock: systemClock },
+    buildsDir,
+    toolEnvironment,
+    runtimeDir: null,
+    hidden: [folder],
+    clock: systemClock,
     pythons: new PythonFinder({ environment: toolEnvironment }),
     commandTimeoutMs: 600_000,
     sandbox: { kind: "none", reason: "the test looks at packages" },

@@ -38,7 +38,10 @@ async function open(t: TestContext) {
   await startQueue(t, {
     ...database,
     buildTimeoutMs: deadlineMs,
-    ...{ folder, secretsOf, urlTemplate: git.urlTemplate, trial: playedTrial(() => ({ ok: true })) },
+    folder,
+    secretsOf,
+    urlTemplate: git.urlTemplate,
+    trial: playedTrial(() => ({ ok: true })),
   });
   const { db } = database;
   const greeterOf = async (buildId: BuildId): Promise<string> => {

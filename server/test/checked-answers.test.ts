@@ -11,8 +11,11 @@ test("an answer as the document has it passes, also a refusal, and one of a path
   checkAnswer({ method: "GET", path, status: 401, contentType: json, text: '{ "message": "No token was sent." }' });
   checkAnswer({ method: "GET", path: "/hook", status: 200, contentType: "text/plain", text: "" });
   checkAnswer({
-    ...{ method: "GET", path: "/v2/projects/p-00000001/apps/a/builds/1/logs", status: 200 },
-    ...{ contentType: "text/event-stream; charset=utf-8", text: "" },
+    method: "GET",
+    path: "/v2/projects/p-00000001/apps/a/builds/1/logs",
+    status: 200,
+    contentType: "text/event-stream; charset=utf-8",
+    text: "",
   });
 });
 
@@ -25,7 +28,8 @@ test("a wrong status, content type, body, refusal or method is found, with the p
     [{ method: "PUT", text: "{}" }, /has no such method/],
   ] as const;
   for (const [change, expected] of wrong) {
-    const seen = { ...{ method: "GET", path, status: 200, contentType: json, text: "[]" }, ...change };
+    const usual = { method: "GET", path, status: 200, contentType: json, text: "[]" };
+    const seen = { ...usual, ...change };
     assert.throws(() => checkAnswer(seen), expected);
   }
 });

@@ -140,7 +140,8 @@ test("logout ends the session on the platform; without the platform the tokens g
 });
 
 test("after a logout no command acts on another platform until it is named", async (t) => {
-  const [one, other] = [await startManagementApi(t), await startManagementApi(t)];
+  const one = await startManagementApi(t);
+  const other = await startManagementApi(t);
   const user = new User(t);
   user.store(other.baseUrl, await signIn(other));
   const { platforms } = user.stored();
@@ -261,7 +262,9 @@ test("a project is found by id or name, and one of several of a name has to be n
     assert.equal(status, 201);
     return body.id;
   };
-  const [second] = [await make("second"), await make("twin"), await make("twin")];
+  const second = await make("second");
+  await make("twin");
+  await make("twin");
   user.store(api.baseUrl, { accessToken, refreshToken });
   const unnamed = await user.slipway(["members"]);
   assert.match(unnamed.stderr, /^You are a member of several projects: mine, second, twin, twin\. Use --project/);

@@ -101,7 +101,7 @@ test("an app or a project that would lead to another place of the platform is re
   assert.equal((await slipway(["link", "bound"]).ended).code, 0);
   for (const text of ["..", ".", "", "../secrets", "a\\b"]) {
     for (const field of ["app", "project"]) {
-      const link = { ...{ project: api.projectId, app: "bound" }, [field]: text };
+      const link = { project: api.projectId, app: "bound", [field]: text };
       writeFileSync(join(cwd, ".slipway/link.json"), JSON.stringify(link));
       const { code, stdout, stderr } = await slipway(["logs"]).ended;
       assert.deepEqual([code, stdout], [1, ""], stderr);

@@ -27,8 +27,12 @@ async function onTerminal(
 ): Promise<{ code: number; shown: string }> {
   const child = spawn("python3", [terminal, process.execPath, main, ...words], {
     env: {
-      ...{ PATH: process.env["PATH"], HOME: temporaryFolder(t, "home"), TERM: "xterm", SLIPWAY_URL: api.baseUrl },
-      ...{ SLIPWAY_TOKEN: api.token, SLIPWAY_PROJECT: api.projectId },
+      PATH: process.env["PATH"],
+      HOME: temporaryFolder(t, "home"),
+      TERM: "xterm",
+      SLIPWAY_URL: api.baseUrl,
+      SLIPWAY_TOKEN: api.token,
+      SLIPWAY_PROJECT: api.projectId,
       ...environment,
     },
     stdio: ["pipe", "pipe", "inherit"],

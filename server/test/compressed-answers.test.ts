@@ -88,8 +88,13 @@ test("compressed answers can be read by whoever gets them later", { timeout: 300
     SLIPWAY_WEBHOOK_ALLOW: "127.0.0.0/8",
   });
   const built = await deploy(platform, {
-    ...{ name: "web", gitRepo: "acme/web", pythonVersion: "3.11", runtime: "custom", port: 8000 },
-    ...{ entrypoint: ["python", "server.py"], cooldownPeriodSeconds: 600 },
+    name: "web",
+    gitRepo: "acme/web",
+    pythonVersion: "3.11",
+    runtime: "custom",
+    port: 8000,
+    entrypoint: ["python", "server.py"],
+    cooldownPeriodSeconds: 600,
   });
   assert.equal(built.status, "success", built.log);
   const { delivered, async, plain } = askers(platform, receiver);

@@ -206,8 +206,14 @@ test("usage draws a credit down entry by entry, and a record that arrives late m
   const appliedAtMs = Date.UTC(2026, 0, 1);
   const discount = { kind: "fixed_amount", amount: ofCents(usd, 10_000) } as const;
   const coupon: AppliedCoupon = {
-    ...{ id: applicationId, number: 1, couponId: "coupon", couponCode: "WELCOME", discount },
-    ...{ frequency: { kind: "once" }, appliedAtMs, expiresAtMs: null },
+    id: applicationId,
+    number: 1,
+    couponId: "coupon",
+    couponCode: "WELCOME",
+    discount,
+    frequency: { kind: "once" },
+    appliedAtMs,
+    expiresAtMs: null,
   };
   const used = (id: string, month: number, amount: Money) => ({ id, atMs: Date.UTC(2026, month, 2), amount });
   const arriving = [

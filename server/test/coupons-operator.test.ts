@@ -16,9 +16,20 @@ test("a coupon is answered with all its fields, and what is left out is null or 
   const { created_at: createdAt, ...rest } = operatorCoupon.parse(made.body);
   assert.ok(Math.abs(Date.parse(createdAt) - Date.now()) < 60_000);
   assert.deepEqual(rest, {
-    ...{ code: "SAVE", name: "Save", coupon_type: "percentage", amount_cents: null, amount_currency: null },
-    ...{ percentage_rate: 33.33333, frequency: "once", frequency_duration: null, expiration_at: null },
-    ...{ reusable: false, max_uses: null, plans: null, uses: 0, ended_at: null },
+    code: "SAVE",
+    name: "Save",
+    coupon_type: "percentage",
+    amount_cents: null,
+    amount_currency: null,
+    percentage_rate: 33.33333,
+    frequency: "once",
+    frequency_duration: null,
+    expiration_at: null,
+    reusable: false,
+    max_uses: null,
+    plans: null,
+    uses: 0,
+    ended_at: null,
   });
 });
 

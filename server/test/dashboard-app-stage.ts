@@ -74,8 +74,13 @@ async function addReplicas({ db, appId }: RowsAddress, now: Date): Promise<Repli
 async function addDeliveries({ db, appId }: RowsAddress): Promise<string> {
   const failed = newGitDeliveryId();
   const row = {
-    ...{ app_id: appId, host: "github" as const, event: "push", delivery_key: null, commit_sha: "b".repeat(40) },
-    ...{ message: hostileText, author: hostileName },
+    app_id: appId,
+    host: "github" as const,
+    event: "push",
+    delivery_key: null,
+    commit_sha: "b".repeat(40),
+    message: hostileText,
+    author: hostileName,
   };
   await db.transaction().execute(async (tx) => {
     const ignored = {
@@ -84,7 +89,8 @@ async function addDeliveries({ db, appId }: RowsAddress): Promise<string> {
       reason: "branch other is not main",
     } as const;
     await addDelivery(tx, { ...row, ...ignored, id: newGitDeliveryId() });
-    const [ref, reason] = ["refs/heads/main", hostileText];
+    const ref = "refs/heads/main";
+    const reason = hostileText;
     await addDelivery(tx, { ...row, ref, reason, verdict: "failed", id: failed, report_failure: "answered 403" });
   });
   return failed;
@@ -96,7 +102,8 @@ async function addRuns(
   now: Date,
 ): Promise<Pick<FilledApp, "coldRun" | "deadRun" | "pendingRun">> {
   const { db, projectId, appId } = place;
-  const [coldRun, acceptedAt] = [newRunId(), new Date(now.getTime() - 300_000)];
+  const coldRun = newRunId();
+  const acceptedAt = new Date(now.getTime() - 300_000);
   // Its replica begins after 110 seconds, and is ready for it 30 seconds later.
   const times = {
     queued_at: new Date(acceptedAt.getTime() + 5_000),
@@ -119,7 +126,12 @@ async function addRuns(
   await insertAppLines(
     db,
     lines.map((text, at) => ({
-      ...{ projectId, appId, replicaId, runId: coldRun, text, at: acceptedAt.getTime() + 140_000 + at },
+      projectId,
+      appId,
+      replicaId,
+      runId: coldRun,
+      text,
+      at: acceptedAt.getTime() + 140_000 + at,
       stream: text === "a warning" ? "stderr" : "stdout",
     })),
   );
@@ -130,13 +142,17 @@ async function addRuns(
 async function addHour({ db, appId }: RowsAddress): Promise<void> {
   for (let minute = 5; minute < 25; minute++) {
     const sample = {
-      ...{ appId, replicaId: "" as const, cores: 0, memoryBytes: 0, gpu: null, running: 2, ready: minute > 20 ? 1 : 2 },
+      appId,
+      replicaId: "" as const,
+      cores: 0,
+      memoryBytes: 0,
+      gpu: null,
+      running: 2,
+      ready: minute > 20 ? 1 : 2,
       // Eight of 25 to 50 ms, and one of one to two and a half seconds.
-      ...{
-        requests: 9,
-        failures: 1,
-        durations: Array.from({ length: 19 }, (_, at) => (at === 5 ? 8 : at === 10 ? 1 : 0)),
-      },
+      requests: 9,
+      failures: 1,
+      durations: Array.from({ length: 19 }, (_, at) => (at === 5 ? 8 : at === 10 ? 1 : 0)),
     };
     await addUses(db, [sample], Date.now() - minute * minuteMs);
   }

@@ -321,7 +321,9 @@ describe("a page that is open for long", { skip: withoutBrowser }, () => {
         {
           projectId,
           appId,
-          ...{ replicaId: "some-app-one" as ReplicaId, runId: null, stream: "stdout" },
+          replicaId: "some-app-one" as ReplicaId,
+          runId: null,
+          stream: "stdout",
           at: Date.now(),
           text,
         },

@@ -64,16 +64,20 @@ type Stage = {
 /** A platform with pools, plans, an announcement, and a project with a hostile name. */
 async function openStage(t: TestContext): Promise<Stage> {
   const folder = temporaryFolder(t);
-  const [poolsFile, plansFile] = [join(folder, "pools.toml"), join(folder, "plans.toml")];
+  const poolsFile = join(folder, "pools.toml");
+  const plansFile = join(folder, "plans.toml");
   await Promise.all([writeFile(poolsFile, pools), writeFile(plansFile, plans)]);
   const platform = await startPlatformOnTestServer(t, {
-    ...{ SLIPWAY_POOLS_FILE: poolsFile, SLIPWAY_PLANS_FILE: plansFile, SLIPWAY_SIMULATE_COMPUTE: "true" },
+    SLIPWAY_POOLS_FILE: poolsFile,
+    SLIPWAY_PLANS_FILE: plansFile,
+    SLIPWAY_SIMULATE_COMPUTE: "true",
     SLIPWAY_ANNOUNCEMENT: "Maintenance on Sunday <b>at noon</b>",
   });
   const { baseUrl, operatorToken } = platform.bootstrap;
   const open = await openPages(t, baseUrl);
   const stage: Stage = {
-    ...{ ...platform.bootstrap, open },
+    ...platform.bootstrap,
+    open,
     async asOperator(method, path, body) {
       const headers = { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" };
       const sent = body === undefined ? {} : { body: JSON.stringify(body) };
@@ -167,8 +171,15 @@ describe("the operator's pages", { skip: withoutBrowser }, () => {
   test("are whole in light, dark and on a phone, and are not shown to others", async (t) => {
     const { baseUrl, serviceAccountToken, open, asOperator, openAsOperator } = await openStage(t);
     await asOperator("POST", "/v2/operator/coupons", {
-      ...{ code: "WELCOME", name: hostileName, coupon_type: "percentage", percentage_rate: 20, plans: ["hobby"] },
-      ...{ frequency: "recurring", frequency_duration: 3, expiration_at: "2099-01-31T12:00:00Z", max_uses: 5 },
+      code: "WELCOME",
+      name: hostileName,
+      coupon_type: "percentage",
+      percentage_rate: 20,
+      plans: ["hobby"],
+      frequency: "recurring",
+      frequency_duration: 3,
+      expiration_at: "2099-01-31T12:00:00Z",
+      max_uses: 5,
     });
     const page = await openAsOperator("");
     const texts = {

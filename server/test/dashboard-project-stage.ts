@@ -59,7 +59,12 @@ export async function startProjectStage(
     return page;
   };
   return {
-    ...{ api, path, pages: `/dashboard/projects/${api.projectId}`, folder, addMember, openAs },
+    api,
+    path,
+    pages: `/dashboard/projects/${api.projectId}`,
+    folder,
+    addMember,
+    openAs,
     async call(method, below, body) {
       const answer = await api.call(method, path + below, body === undefined ? {} : { body });
       assert.ok(answer.status < 300, `${method} ${below}: ${answer.status} ${JSON.stringify(answer.body)}`);

@@ -114,7 +114,8 @@ describe("the page of billing", { skip: withoutBrowser }, () => {
       page.evaluate(`[...document.querySelectorAll("table[aria-label=Budgets] tr")]
       .find((row) => row.textContent.startsWith(${JSON.stringify(name)}))?.innerText ?? ""`);
     await until("both budgets and what is spent are in the table", async () => {
-      const [whole, own] = [await rowOf("The whole project"), await rowOf("my-app")];
+      const whole = await rowOf("The whole project");
+      const own = await rowOf("my-app");
       return /\$10\.55\s+\$9\.50 \(90 %\)/.test(whole) && /\$3\.00\s+\$0\.00 \(0 %\)/.test(own);
     });
     const path = `/apps/${api.projectId}-my-app/budget`;

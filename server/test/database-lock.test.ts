@@ -59,7 +59,8 @@ test("on a database without tables the lock is taken before any is made", async 
 });
 
 test("platforms on two databases of one server do not get in each other's way", async (t) => {
-  const [one, two] = [await emptyDatabase(t), await emptyDatabase(t)];
+  const one = await emptyDatabase(t);
+  const two = await emptyDatabase(t);
   await lockOf(t, one, "one").start();
   await lockOf(t, two, "two").start();
 });

@@ -54,12 +54,14 @@ test("steps of both clocks together, and of the database's alone, change nothing
     for (const ours of [stepMs, 0]) {
       const { state, pass, ahead } = machines();
       ahead();
-      [state.ourAheadMs, state.theirAheadMs] = [ours, stepMs];
+      state.ourAheadMs = ours;
+      state.theirAheadMs = stepMs;
       for (let look = 0; look < 10; look++) {
         pass(10_000);
         assert.deepEqual(ahead(), { now: 0, leases: 0 });
       }
-      [state.ourAheadMs, state.theirAheadMs] = [0, 0];
+      state.ourAheadMs = 0;
+      state.theirAheadMs = 0;
       pass(10_000);
       assert.deepEqual(ahead(), { now: 0, leases: 0 });
     }
@@ -69,7 +71,8 @@ test("steps of both clocks together, and of the database's alone, change nothing
 test("after a step that stayed, leases are compared with the time of before until each was extended", () => {
   const { state, pass, ahead } = machines();
   ahead();
-  [state.ourAheadMs, state.theirAheadMs] = [hourMs, hourMs];
+  state.ourAheadMs = hourMs;
+  state.theirAheadMs = hourMs;
   pass(1_000);
   pass(adoptAfterMs);
   assert.deepEqual(ahead(), { now: hourMs, leases: 0 });

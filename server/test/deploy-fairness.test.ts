@@ -29,7 +29,8 @@ test("a project with many builds in the queue does not keep another's first one 
     const build = { projectId, appId, cause: "create" as const, by: platformActor };
     return (await db.transaction().execute((tx) => receiveBuild(tx, build))).buildId;
   };
-  const [busyProject, otherProject] = [await addProject(), await addProject()];
+  const busyProject = await addProject();
+  const otherProject = await addProject();
   const busy: string[] = [];
   for (const name of ["one", "two", "three"]) busy.push(await addBuild(busyProject, name));
   const other = await addBuild(otherProject, "only");

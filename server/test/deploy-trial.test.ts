@@ -40,7 +40,13 @@ async function open(t: TestContext) {
   const sandbox = await detectSandbox(replicasDir);
   const newDriver = (): ProcessDriver =>
     new ProcessDriver({
-      ...{ instanceId: "trials", dataDir, replicasDir, runtimeDir, sandbox, clock: systemClock, log: silentLog },
+      instanceId: "trials",
+      dataDir,
+      replicasDir,
+      runtimeDir,
+      sandbox,
+      clock: systemClock,
+      log: silentLog,
       storageDir: join(dataDir, "storage"),
       placement: widePlacement(),
     });
@@ -49,7 +55,11 @@ async function open(t: TestContext) {
   const rows = new ReplicaStore(db);
   const view = new ReplicaView();
   const scheduler = new Scheduler({
-    ...{ driver, rows, routes, view, log: silentLog },
+    driver,
+    rows,
+    routes,
+    view,
+    log: silentLog,
     demand: { demandOf: () => noDemand },
     occupancy: { running: () => 0, retire: () => undefined },
     environmentOf: () => Promise.resolve({}),
@@ -57,7 +67,13 @@ async function open(t: TestContext) {
   });
   await scheduler.start();
   const { stop } = await startQueue(t, {
-    ...{ db, url, driver, sandbox, runtimeDir, folder: dataDir, trial: scheduler },
+    db,
+    url,
+    driver,
+    sandbox,
+    runtimeDir,
+    folder: dataDir,
+    trial: scheduler,
     urlTemplate: server.urlTemplate,
     refreshRoute: (appId) => routes.refresh(appId),
   });

@@ -124,7 +124,8 @@ test("a code is good for one device and once, also when it asks many times at on
 test("a refused code, one that has ended and one that never was are told apart, and give nothing", async (t) => {
   const { api, clock } = await start(t);
   const ada = await addPerson(api, "Ada");
-  const [refused, slow] = [await begin(api), await begin(api)];
+  const refused = await begin(api);
+  const slow = await begin(api);
   assert.equal(
     (await decide(api, { code: refused.user_code, decision: "deny", token: ada.token })).body.state,
     "denied",
@@ -184,7 +185,8 @@ test("only people approve, and only what they name", async (t) => {
 
 test("codes that are tried out are limited, by person and by address", async (t) => {
   const { api, clock } = await start(t);
-  const [ada, bob] = [await addPerson(api, "Ada"), await addPerson(api, "Bob")];
+  const ada = await addPerson(api, "Ada");
+  const bob = await addPerson(api, "Bob");
   const statuses: number[] = [];
   for (let tries = 0; tries < 31; tries++) {
     const answer = await api.call("GET", "/v2/auth/device-logins/BCDF-GHJK", { token: ada.token });
@@ -202,7 +204,8 @@ test("codes that are tried out are limited, by person and by address", async (t)
 test("what was decided stands in the audit log of the person's projects, without codes", async (t) => {
   const { api, clock } = await start(t);
   const ada = await addPerson(api, "Ada");
-  const [approved, denied] = [await begin(api), await begin(api)];
+  const approved = await begin(api);
+  const denied = await begin(api);
   await decide(api, { code: approved.user_code, decision: "approve", token: ada.token });
   await decide(api, { code: denied.user_code, decision: "deny", token: ada.token });
   await clock.advance(1_000);

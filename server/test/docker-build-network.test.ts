@@ -97,7 +97,9 @@ test(
     await removeFirewall(firewall);
 
     const platform = await startPlatformOnTestServer(t, {
-      ...{ SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: engine.dockerHost, SLIPWAY_DOCKER_BUILD_NETWORK: "closed" },
+      SLIPWAY_DRIVER: "docker",
+      SLIPWAY_DOCKER_HOST: engine.dockerHost,
+      SLIPWAY_DOCKER_BUILD_NETWORK: "closed",
     });
     const table = `slipway_${installationOf(platform.dataDir)}`;
     assert.match(

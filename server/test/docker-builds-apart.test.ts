@@ -44,7 +44,8 @@ const printed = 'CMD ["cat", "/got"]\n';
 
 test("projects have cache mounts of their own, whatever their Dockerfiles call them", { skip }, async (t) => {
   const builds = await openBuilds(t);
-  const [one, other] = [appOfNewProject(), appOfNewProject()];
+  const one = appOfNewProject();
+  const other = appOfNewProject();
   const mount = "RUN --mount=type=cache,id=wheels,target=/wheels";
   const look = (text: string): string => `${mount} echo ${text}; cat /wheels/kept > /got 2>&1 || true\n${printed}`;
   await builds.outputOf(one, `${mount} echo mine > /wheels/kept\nCMD ["true"]\n`);
@@ -54,7 +55,8 @@ test("projects have cache mounts of their own, whatever their Dockerfiles call t
 
 test("the result of a step is used again in its project alone", { skip }, async (t) => {
   const builds = await openBuilds(t);
-  const [one, other] = [appOfNewProject(), appOfNewProject()];
+  const one = appOfNewProject();
+  const other = appOfNewProject();
   const secret = "--mount=type=secret,id=slipway-variables . /run/secrets/slipway-variables";
   const step = `RUN ${secret}; (echo $TOKEN; head -c 9 /dev/urandom | base64) > /got\n${printed}`;
   const first = await builds.outputOf(one, step, { environment: { TOKEN: "of-one" } });

@@ -49,7 +49,8 @@ async function attack(
 
 test("a step of a build, and a container beside it, read nothing of another project's steps", { skip }, async (t) => {
   const { current: engine } = await startOwnEngine(t);
-  const [mine, theirs] = [imageBuilds(t, engine), imageBuilds(t, engine)];
+  const mine = imageBuilds(t, engine);
+  const theirs = imageBuilds(t, engine);
   // Two attackers would take each other's place.
   const open = await attack(t, engine, { mine, theirs, isBeside: false });
   assert.match(open.step, new RegExp(`READ ${password}`), "the attack is real");

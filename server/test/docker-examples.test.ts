@@ -69,7 +69,9 @@ const badStarts = [
     name: "no-port",
     files: { "main.py": "import time\nprint('idle', flush=True)\ntime.sleep(3600)\n" },
     settings: {
-      ...{ runtime: "custom", entrypoint: ["python3", "main.py"], port: 8000 },
+      runtime: "custom",
+      entrypoint: ["python3", "main.py"],
+      port: 8000,
       deploymentInitializationTimeout: 60,
     },
     reason:

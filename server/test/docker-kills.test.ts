@@ -55,11 +55,9 @@ class Stage {
       // That of the base image: the engine reaches no package servers.
       fields: { pythonVersion: "3.11", cpu: 0.5, memory: 0.25, maxReplicaCount: 3, minReplicaCount: 1 },
       settings: {
-        ...{
-          SLIPWAY_DRIVER: "docker",
-          SLIPWAY_DOCKER_HOST: engine.current.dockerHost,
-          SLIPWAY_DATABASE_URL: databaseUrl,
-        },
+        SLIPWAY_DRIVER: "docker",
+        SLIPWAY_DOCKER_HOST: engine.current.dockerHost,
+        SLIPWAY_DATABASE_URL: databaseUrl,
         SLIPWAY_DEPLOYS_PER_MINUTE: "10000",
       },
     });

@@ -20,7 +20,9 @@ test("containerRuntime chooses the runtime of an app's containers", { skip }, as
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": "def run():\n    return 1\n" });
   const { platform, engine, containers } = await startDockerPlatform(t, {
-    ...{ SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_RUNTIME_V1: "not-there", SLIPWAY_RUNTIME_V2: tracedRuntime },
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_RUNTIME_V1: "not-there",
+    SLIPWAY_RUNTIME_V2: tracedRuntime,
   });
   assert.match(
     platform.output(),
@@ -31,7 +33,9 @@ test("containerRuntime chooses the runtime of an app's containers", { skip }, as
   const runtimeOf = (id = ""): string => runDocker(engine, "inspect", "--format={{.HostConfig.Runtime}}", id);
 
   const refused = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, {
-    ...{ ...common, name: "refused", containerRuntime: "v1" },
+    ...common,
+    name: "refused",
+    containerRuntime: "v1",
   });
   assert.equal(refused.status, 400, JSON.stringify(refused.body));
   assert.match(refused.body.message, missing);
@@ -61,7 +65,8 @@ test("a file in the repository that asks for a missing runtime ends the build", 
   const toml = '[cerebrium.runtime]\ncontainer_runtime = "v1"\n';
   await server.createRepo("acme", "app", { "main.py": "def run():\n    return 1\n", "slipway.toml": toml });
   const { platform } = await startDockerPlatform(t, {
-    ...{ SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_RUNTIME_V1: "not-there" },
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_RUNTIME_V1: "not-there",
   });
   const { status, log } = await deploy(platform, { ...common, name: "app" });
   assert.equal(status, "build_failure", log);

@@ -62,7 +62,8 @@ test("an installation of an earlier version with apps keeps processes", { skip }
   const { dockerHost } = await openEngine();
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_DOCKER_HOST: dockerHost });
   const created = await platform.api("POST", `/v2/projects/${platform.bootstrap.projectId}/apps/git`, {
-    ...{ name: "app", gitRepo: "acme/app" },
+    name: "app",
+    gitRepo: "acme/app",
   });
   assert.equal(created.status, 201, JSON.stringify(created.body));
   await platform.end("SIGTERM");

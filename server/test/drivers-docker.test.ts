@@ -200,7 +200,8 @@ test("an image that somebody has removed comes back from the operator's registry
 });
 
 test("another installation on the engine is left alone", { skip }, async (t) => {
-  const [one, other] = [await openStage(t), await openStage(t)];
+  const one = await openStage(t);
+  const other = await openStage(t);
   const spec = await startServing(one);
   await startServing(other).then(({ replicaId }) => other.driver.stop(replicaId, { graceMs: 0 }));
   const again = other.fixture.driver();
@@ -331,7 +332,8 @@ test(
   async (t) => {
     const stage = await openStage(t);
     const { fixture, driver } = stage;
-    const [made, name] = [`made-${fixture.instanceId}`, `taken-${fixture.instanceId}`];
+    const made = `made-${fixture.instanceId}`;
+    const name = `taken-${fixture.instanceId}`;
     const changes = [
       `LABEL ${labels.instance}=other ${labels.replica}=other ${labels.project}=p-ffffffff`,
       // As in an event of the engine.

@@ -39,9 +39,13 @@ async function open(t: TestContext, limits: Partial<DiskWatchOptions["limits"]> 
   const fixture = new ProcessFixture({ sandbox, dataDir });
   const reserve = new DiskReserve(dataDir);
   const disk = new DiskWatch({
-    ...{ dataDir, reserve, storageDir: join(dataDir, "storage"), isUserOwned: false },
+    dataDir,
+    reserve,
+    storageDir: join(dataDir, "storage"),
+    isUserOwned: false,
     limits: { replicaBytes: null, storageBytes: null, reserveBytes: 100_000_000, ...limits },
-    ...{ clock: systemClock, log: silentLog },
+    clock: systemClock,
+    log: silentLog,
   });
   await disk.open();
   const driver = fixture.driver(disk);

@@ -189,7 +189,8 @@ test("what the runtime reports is read line by line; a line without an end is an
   };
   assert.deepEqual(reportOf("x".repeat(70_000)), { error: "the runtime's report is too long", isLast: true });
   assert.deepEqual(reportOf(""), { isLast: false });
-  const [listening, ready] = ['{"listening":true,"port":4321}\n', '{"ready":true,"port":4321}\n'];
+  const listening = '{"listening":true,"port":4321}\n';
+  const ready = '{"ready":true,"port":4321}\n';
   assert.deepEqual(reportOf(listening), { port: 4321, isLast: false });
   assert.deepEqual(reportOf(listening + ready), { port: 4321, isLast: true });
   assert.deepEqual(reportOf(ready), { port: 4321, isLast: true }, "as earlier versions of the runtime say it");

@@ -118,7 +118,9 @@ function ownNetworks(sandbox: Sandbox): void {
     const { fixture, driver, sink } = await stage(t, { sandbox });
     const spec = replicaSpec({
       artifact: fixture.artifact({ "server.py": customServer }),
-      ...{ runtime: "custom" as const, entrypoint: ["python", "server.py"], port: 0 },
+      runtime: "custom" as const,
+      entrypoint: ["python", "server.py"],
+      port: 0,
     });
     await driver.start(spec, live);
     const { address } = await sink.told("started", spec.replicaId);

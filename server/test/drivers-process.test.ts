@@ -259,7 +259,8 @@ if os.fork() == 0:
         pass
 time.sleep(1000)`;
     const spec = replicaSpec({
-      ...{ artifact: fixture.artifact({}), runtime: "custom" as const },
+      artifact: fixture.artifact({}),
+      runtime: "custom" as const,
       entrypoint: [python, "-c", code],
     });
     await driver.start(spec, live);

@@ -120,7 +120,8 @@ test(
   { skip: process.getuid?.() === 0 ? false : "only root starts the server as another user" },
   async (t) => {
     const fixture = temporaryFolder(t, "closed");
-    const [folder, root] = [join(fixture, "data"), join(fixture, "root")];
+    const folder = join(fixture, "data");
+    const root = join(fixture, "root");
     for (const made of [folder, root]) mkdirSync(made, { mode: 0o700 });
     // Who lives below a changed root cannot make user namespaces, as in most containers.
     const script = 'mount --rbind / "$1" && exec chroot "$@"';

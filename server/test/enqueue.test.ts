@@ -39,7 +39,12 @@ async function stage(t: TestContext): Promise<Stage> {
   };
   const runner = { reserve: () => false, unreserve: ignore, take: ignore, nudge: ignore };
   const enqueue = new Enqueue({
-    ...{ db, runner, clock: systemClock, log: silentLog, onStep: ignore, bodyBytesMax: 1_000_000 },
+    db,
+    runner,
+    clock: systemClock,
+    log: silentLog,
+    onStep: ignore,
+    bodyBytesMax: 1_000_000,
     store: Object.assign(Object.create(store) as RunStore, { insert }),
     sealer: new Sealer(["0".repeat(64)]),
   });
@@ -55,9 +60,17 @@ function come(on: Stage, projectId: string, bytes: number, key: string | null = 
   const live = { releaseId: "00000000-0000-4000-8000-000000000001", settings: settingsWith({}) };
   const ids = { projectId: projectId as ProjectId, appId: `${projectId}-app` as AppId };
   const call: AsyncCall = {
-    ...{ runId: newRunId(), method: "POST", path: "/", lines: "", clientAddress: "127.0.0.1", retries: null },
-    ...{ route: { ...ids, live } as unknown as AppRoute, webhookEndpoint: null, webhookSecret: null },
-    ...{ idempotencyKey: key, contentLength: bytes },
+    runId: newRunId(),
+    method: "POST",
+    path: "/",
+    lines: "",
+    clientAddress: "127.0.0.1",
+    retries: null,
+    route: { ...ids, live } as unknown as AppRoute,
+    webhookEndpoint: null,
+    webhookSecret: null,
+    idempotencyKey: key,
+    contentLength: bytes,
     readBody: () => {
       on.count.readers++;
       return Promise.resolve(Buffer.alloc(bytes, 1));

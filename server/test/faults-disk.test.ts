@@ -102,7 +102,8 @@ test(
     assert.deepEqual(await probes(), [200, 503], "alive, but not ready");
     rmSync(filling);
     await until("all is accepted again", async () => {
-      const [call, person] = [await accept(), await signIn()];
+      const call = await accept();
+      const person = await signIn();
       if (call.status === 202) accepted.push(((await call.json()) as { run_id: string }).run_id);
       return call.status === 202 && person.status < 300 && (await setSecret()).status < 300;
     });

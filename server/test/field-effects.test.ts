@@ -87,8 +87,14 @@ test("each field changes what its app's callers see", async (t) => {
   const platform = await startPlatform(t);
   // Its limit is a minute at least; the other fields are seen meanwhile.
   const idle = deploy(platform, {
-    ...{ name: "idle", gitRepo: "acme/told", gitPath: "idle", runtime: "custom", entrypoint: ["python3", "main.py"] },
-    ...{ cpu: 0.5, memory: 0.25, deploymentInitializationTimeout: 60 },
+    name: "idle",
+    gitRepo: "acme/told",
+    gitPath: "idle",
+    runtime: "custom",
+    entrypoint: ["python3", "main.py"],
+    cpu: 0.5,
+    memory: 0.25,
+    deploymentInitializationTimeout: 60,
   });
 
   for (const [field, see] of Object.entries(drivenEffects)) {
@@ -133,10 +139,8 @@ test("each field changes what its app's callers see", async (t) => {
 
   await t.test("cliVersion", async () => {
     const common = { gitRepo: "acme/told", gitPath: "cortex" };
-    const [told, untold] = [
-      await deploy(platform, { ...common, name: "told", cliVersion: "1.45.0-beta" }),
-      await deploy(platform, { ...common, name: "untold" }),
-    ];
+    const told = await deploy(platform, { ...common, name: "told", cliVersion: "1.45.0-beta" });
+    const untold = await deploy(platform, { ...common, name: "untold" });
     assert.match(told.log, /^Build 1 of told, as its client \(version 1\.45\.0-beta\) asked\.$/m);
     assert.match(untold.log, /^Build 1 of untold\.$/m);
   });

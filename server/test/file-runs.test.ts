@@ -146,7 +146,10 @@ describe("a file that runs once", () => {
       assert.equal(image.status, "ready");
       const query = { filename: "greet.py", functionName: "greet", imageDigest: image.digest };
       const { run, lines, runId } = await runFile(platform, {
-        ...{ name: "greeter", query, tar: tarOf(files), data: '{"name":"Ada","times":2}' },
+        name: "greeter",
+        query,
+        tar: tarOf(files),
+        data: '{"name":"Ada","times":2}',
       });
       assert.deepEqual([run.status, run.statusCode], ["success", 200], JSON.stringify(run));
       assert.deepEqual(lines, ["Hello AdaHello Ada"]);

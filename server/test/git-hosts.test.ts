@@ -38,7 +38,8 @@ test("an address of the default host is stored as owner/repo, and the same one l
 });
 
 test("an app is deployed from a second host that the operator allows, and from no other", async (t) => {
-  const [first, second] = [await startGitServer(t), await startGitServer(t)];
+  const first = await startGitServer(t);
+  const second = await startGitServer(t);
   await first.createRepo("acme", "app", { "main.py": "def run():\n    return 'first'\n" });
   await second.createRepo("acme", "app", { "main.py": "def run():\n    return 'second'\n" });
   const settings = { SLIPWAY_GIT_URL: first.urlTemplate, SLIPWAY_GIT_HOSTS: `gitlab.com, ${second.urlTemplate}` };
@@ -53,7 +54,8 @@ test("an app is deployed from a second host that the operator allows, and from n
   const detail = await platform.api("GET", `/v2/projects/${projectId}/apps/${app.appId}`);
   assert.equal(detail.body.gitRepo, `https://${host}/acme/app`);
   const foreign = await platform.api("POST", `/v2/projects/${projectId}/apps/git`, {
-    ...{ name: "foreign", gitRepo: `http://${platform.bootstrap.baseUrl.split("//")[1]}/acme/app` },
+    name: "foreign",
+    gitRepo: `http://${platform.bootstrap.baseUrl.split("//")[1]}/acme/app`,
   });
   assert.equal(foreign.status, 400);
   assert.match(String(foreign.body.message), new RegExp(`must be on .*gitlab\\.com or ${host} here`));

@@ -26,10 +26,16 @@ import { replicaSpec } from "#test/support/replica-spec.ts";
 import { until } from "#test/support/until.ts";
 
 const live = (): AbortSignal => new AbortController().signal;
-const [first, second] = [testCard(1, { usedMib: 512, percent: 40 }), testCard(2)];
+const first = testCard(1, { usedMib: 512, percent: 40 });
+const second = testCard(2);
 const gpu = {
-  ...{ compute: "ADA_L4", gpuCount: 1, cpuCores: 1, memoryGb: 1 },
-  ...{ tier: "interruptible", provider: null, region: null },
+  compute: "ADA_L4",
+  gpuCount: 1,
+  cpuCores: 1,
+  memoryGb: 1,
+  tier: "interruptible",
+  provider: null,
+  region: null,
 };
 
 function watchOn(t: TestContext): { readonly smi: NvidiaSmi; readonly watch: GpuWatch } {
@@ -261,7 +267,8 @@ test("the card of a replica that dies while the platform is killed is given to t
   const server = await startGitServer(t);
   await server.createRepo("acme", "app", { "main.py": mortal });
   const platform = await startPlatformOnTestServer(t, {
-    ...{ SLIPWAY_GIT_URL: server.urlTemplate, PATH: `${smi.folder}:${process.env["PATH"] ?? ""}` },
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    PATH: `${smi.folder}:${process.env["PATH"] ?? ""}`,
   });
   const fields = { compute: "ADA_L4", gpuCount: 1, cpu: 1, memory: 0.5, cooldownPeriodSeconds: 600 };
   const app = await deploy(platform, { name: "mortal", gitRepo: "acme/app", ...fields });

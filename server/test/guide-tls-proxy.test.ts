@@ -32,7 +32,8 @@ test("every setting that the guides for operators name is one", () => {
 async function startNginx(t: TestContext, platformPort: string): Promise<string> {
   const folder = temporaryFolder(t, "nginx");
   const [port = ""] = await freePorts(1);
-  const [key, pem] = [join(folder, "slipway.key"), join(folder, "slipway.pem")];
+  const key = join(folder, "slipway.key");
+  const pem = join(folder, "slipway.pem");
   const subject = ["-subj", "/CN=slipway.example.org", "-days", "1", "-nodes", "-newkey", "ec"];
   const curve = ["-pkeyopt", "ec_paramgen_curve:prime256v1", "-keyout", key, "-out", pem];
   execFileSync("openssl", ["req", "-x509", ...subject, ...curve], { stdio: "ignore", timeout: 30_000 });

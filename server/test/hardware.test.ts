@@ -79,17 +79,20 @@ async function seesPools(platform: PlatformProcess): Promise<void> {
 
 test("hardware is what a replica can have: within the fields, of cards that answer, with the prices of the place", async (t) => {
   const folder = temporaryFolder(t);
-  const [poolsFile, pricesFile] = [join(folder, "pools.toml"), join(folder, "prices.toml")];
+  const poolsFile = join(folder, "pools.toml");
+  const pricesFile = join(folder, "prices.toml");
   await writeFile(poolsFile, pools);
   await writeFile(pricesFile, prices);
   const smi = new NvidiaSmi(join(folder, "bin"));
-  const [first, second] = [testCard(1), testCard(2)];
+  const first = testCard(1);
+  const second = testCard(2);
   const large = Array.from({ length: 18 }, (_, index) =>
     testCard(10 + index, { name: "NVIDIA H100 80GB HBM3", totalMib: 81559 }),
   );
   smi.show([first, second, ...large]);
   const platform = await startPlatformOnTestServer(t, {
-    ...{ SLIPWAY_POOLS_FILE: poolsFile, SLIPWAY_PRICES_FILE: pricesFile },
+    SLIPWAY_POOLS_FILE: poolsFile,
+    SLIPWAY_PRICES_FILE: pricesFile,
     PATH: `${smi.folder}:${process.env["PATH"] ?? ""}`,
   });
   const hardware = async () => (await platform.api("GET", "/v2/hardware")).body;
@@ -99,20 +102,39 @@ test("hardware is what a replica can have: within the fields, of cards that answ
   const listed = (cards: number) => ({
     items: [
       {
-        ...{ compute: "CPU", ...everywhere, ...limits, maxGpuCount: 0, gpuMemoryGb: null },
+        compute: "CPU",
+        ...everywhere,
+        ...limits,
+        maxGpuCount: 0,
+        gpuMemoryGb: null,
         price: { gpuSecond: 0, ...price },
       },
       {
-        ...{ compute: "ADA_L4", ...everywhere, ...limits, maxGpuCount: cards, gpuMemoryGb: 24.153 },
+        compute: "ADA_L4",
+        ...everywhere,
+        ...limits,
+        maxGpuCount: cards,
+        gpuMemoryGb: 24.153,
         price: { gpuSecond: 0.0002, ...price },
       },
       {
-        ...{ compute: "TRN1", ...everywhere, ...limits, maxGpuCount: 0, gpuMemoryGb: null },
+        compute: "TRN1",
+        ...everywhere,
+        ...limits,
+        maxGpuCount: 0,
+        gpuMemoryGb: null,
         price: { gpuSecond: 0, ...price },
       },
       {
-        ...{ compute: "HOPPER_H100", pool: "spot", provider: "local", region: "eu-north-1", tier: "interruptible" },
-        ...{ maxCpu: 8.5, maxMemoryGb: 32, maxGpuCount: 16, gpuMemoryGb: 85.521 },
+        compute: "HOPPER_H100",
+        pool: "spot",
+        provider: "local",
+        region: "eu-north-1",
+        tier: "interruptible",
+        maxCpu: 8.5,
+        maxMemoryGb: 32,
+        maxGpuCount: 16,
+        gpuMemoryGb: 85.521,
         price: { gpuSecond: 0.0005, ...price },
       },
     ],

@@ -79,7 +79,8 @@ class Cortex {
     writeFileSync(join(folder, "main.py"), app);
     const environment = { ...process.env, SLIPWAY_LISTEN: "127.0.0.1:0", SLIPWAY_READY_FD: "3" };
     const child = spawn(python, [join(cortexRuntimeDir, "start.py")], {
-      ...{ cwd: folder, env: environment },
+      cwd: folder,
+      env: environment,
       stdio: ["ignore", "ignore", "ignore", "pipe"],
     });
     const exited = once(child, "exit");

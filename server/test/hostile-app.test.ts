@@ -118,19 +118,22 @@ describe("a hostile app", { skip }, () => {
     const found = (await pythons.all()).find((one) => one.hasPip);
     assert.ok(found !== undefined, "a Python with venv is installed");
     const builder = new ProcessBuilder({
-      ...{ buildsDir: join(fixture.dataDir, "builds"), pythons, toolEnvironment: tools, runtimeDir: null },
-      ...{
-        sandbox: fixture.places().sandbox,
-        hidden: [fixture.dataDir],
-        clock: systemClock,
-        commandTimeoutMs: 120_000,
-      },
+      buildsDir: join(fixture.dataDir, "builds"),
+      pythons,
+      toolEnvironment: tools,
+      runtimeDir: null,
+      sandbox: fixture.places().sandbox,
+      hidden: [fixture.dataDir],
+      clock: systemClock,
+      commandTimeoutMs: 120_000,
     });
     const sourceDir = join(fixture.dataDir, "source");
     mkdirSync(sourceDir);
     writeFileSync(join(sourceDir, "app.py"), app);
     const plan = buildPlan({
-      ...{ appId: appIdOf(attacker, "build"), pythonVersion: found.version, shellCommands: ["python app.py"] },
+      appId: appIdOf(attacker, "build"),
+      pythonVersion: found.version,
+      shellCommands: ["python app.py"],
       environment: { TARGETS: JSON.stringify(targets) },
     });
     const log = (_stage: string, _stream: string, text: string): number => lines.push(text);
@@ -280,13 +283,17 @@ print("HELD BACK" if silent == 20 and answered > 0 else "NOT HELD BACK", flush=T
       victim: { host: tcpAddress(target.address).host, port: tcpAddress(target.address).port },
       victimSocket: join(fixture.replicasDir, target.spec.replicaId, "listen/app.sock"),
       service: {
-        ...{ port: portOf(service), udpPort: datagrams.address().port },
+        port: portOf(service),
+        udpPort: datagrams.address().port,
         addresses: Object.values(networkInterfaces()).flatMap((all) =>
           (all ?? []).filter(({ internal, family }) => !internal && family === "IPv4").map(({ address }) => address),
         ),
       },
       lan: lan ?? { host: "127.0.0.1", port: 1 },
-      ...{ abstract, secretFile, otherStorage, shmKey },
+      abstract,
+      secretFile,
+      otherStorage,
+      shmKey,
       dataDir: fixture.dataDir,
       otherCode: join(processArtifact(target.spec.artifact).appDir, "app.py"),
       etcFiles: [

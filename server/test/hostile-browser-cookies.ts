@@ -20,21 +20,20 @@ export const cookieAttempts: Record<string, Attempt> = {
     const long = `/${"x".repeat(1_020)}`;
     await stage.look(
       setting(
-        ...["a1=1; Path=/dashboard", "a2=1; path=/v2/auth", "a3=1; PATH=/; Path=/v2", "a4=1; Domain=127.0.0.1; Path=/"],
-        ...[
-          `a5=1; Path=${long}`,
-          `a6=1${"; x".repeat(20)}; Path=/`,
-          "a7=1;Path=/v4",
-          "a8=1; Path=/v4/p-00000001",
-          "a9=1",
-        ],
-        ...[
-          'a10="1; Path=/"',
-          "a11=1;\tPath\t=\t/",
-          "__Host-a12=1; Path=/; Secure",
-          "__Secure-a13=1; Path=/; Secure",
-          "=a14",
-        ],
+        "a1=1; Path=/dashboard",
+        "a2=1; path=/v2/auth",
+        "a3=1; PATH=/; Path=/v2",
+        "a4=1; Domain=127.0.0.1; Path=/",
+        `a5=1; Path=${long}`,
+        `a6=1${"; x".repeat(20)}; Path=/`,
+        "a7=1;Path=/v4",
+        "a8=1; Path=/v4/p-00000001",
+        "a9=1",
+        'a10="1; Path=/"',
+        "a11=1;\tPath\t=\t/",
+        "__Host-a12=1; Path=/; Secure",
+        "__Secure-a13=1; Path=/; Secure",
+        "=a14",
       ),
       // Without a path a browser takes the folder of the address, which here is the project's.
       stage.baseUrl + helloPath,

@@ -66,7 +66,8 @@ async function openFixture(t: TestContext): Promise<Fixture> {
   let served = plainPage;
   let platform: RequestListener = () => undefined;
   const bed = await openProxyBed(t, {
-    ...{ route: { disableAuth: true }, settings: { runtime: "custom", replicaConcurrency: 100 } },
+    route: { disableAuth: true },
+    settings: { runtime: "custom", replicaConcurrency: 100 },
     fallback: (request, response) => {
       asked.push(noted(request));
       platform(request, response);
@@ -109,7 +110,9 @@ export async function startHostileStage(t: TestContext): Promise<HostileStage> {
   const signedIn = new SignedIn(fixture, victim, cookiesFor);
   await signedIn.anew();
   return {
-    ...{ ...fixture, victim, cookiesFor },
+    ...fixture,
+    victim,
+    cookiesFor,
     signInAgain: () => signedIn.anew(),
     begin: () => signedIn.begin(),
     isUnharmed: () => signedIn.isUnharmed(),

@@ -245,15 +245,26 @@ const wholeSite: Record<string, Attempt> = {
   },
   async "what browsers remember of a whole site: client hints, dictionaries, reports, other addresses"(stage) {
     const remembered = [
-      ...["Accept-CH", "Sec-CH-UA-Arch, Sec-CH-UA-Model, Device-Memory", "Critical-CH", "Sec-CH-UA-Arch"],
-      ...["Use-As-Dictionary", 'match="/*"', "Cache-Control", "max-age=3600", "Alt-Svc", 'h2="127.0.0.1:1"; ma=3600'],
-      ...["Strict-Transport-Security", "max-age=3600", "Set-Login", "logged-in", "Origin-Agent-Cluster", "?1"],
-      ...[
-        "NEL",
-        '{"report_to":"x","max_age":3600}',
-        "Report-To",
-        '{"group":"x","max_age":3600,"endpoints":[{"url":"/v4"}]}',
-      ],
+      "Accept-CH",
+      "Sec-CH-UA-Arch, Sec-CH-UA-Model, Device-Memory",
+      "Critical-CH",
+      "Sec-CH-UA-Arch",
+      "Use-As-Dictionary",
+      'match="/*"',
+      "Cache-Control",
+      "max-age=3600",
+      "Alt-Svc",
+      'h2="127.0.0.1:1"; ma=3600',
+      "Strict-Transport-Security",
+      "max-age=3600",
+      "Set-Login",
+      "logged-in",
+      "Origin-Agent-Cluster",
+      "?1",
+      "NEL",
+      '{"report_to":"x","max_age":3600}',
+      "Report-To",
+      '{"group":"x","max_age":3600,"endpoints":[{"url":"/v4"}]}',
     ];
     await stage.look({ headers: [...html, ...remembered], body: "<p>hello" });
     await stage.victim.goTo(`${stage.baseUrl}/dashboard/account`);

@@ -138,10 +138,8 @@ describe("a hostile app in a container", { skip }, () => {
     const datagrams = createSocket("udp4").bind(0, "0.0.0.0");
     datagrams.on("message", (_text, from) => datagrams.send("service", from.port, from.address));
     closers.push(() => datagrams.close());
-    const [secretFile, otherStorage] = [
-      join(fixture.dataDir, "secret.key"),
-      join(fixture.storageDir, victim, "stored"),
-    ];
+    const secretFile = join(fixture.dataDir, "secret.key");
+    const otherStorage = join(fixture.storageDir, victim, "stored");
     mkdirSync(join(otherStorage, ".."), { recursive: true });
     for (const path of [secretFile, otherStorage]) writeFileSync(path, "a secret");
     const other = await startVictim({ projectId: victim, storage: victim, appId: appIdOf(victim, "other") });
@@ -154,9 +152,19 @@ describe("a hostile app in a container", { skip }, () => {
       sibling: await startVictim({ projectId: attacker, storage: attacker }),
       service: { port: portOf(service), udpPort: datagrams.address().port, addresses: [...addresses, hostAddress] },
       engine: { sockets: [socketPath, "/var/run/docker.sock", "/run/containerd/containerd.sock"], dataRoot },
-      ...{ lan, secretFile, otherStorage, otherCode: "/nonexistent", victimSocket: "/nonexistent" },
-      ...{ abstract: "slipway-hostile-container", shmKey: 0x51170002, dataDir: fixture.dataDir, etcFiles: [] },
-      ...{ homeFiles: [], disks: readdirSync("/sys/class/block"), platformPid: process.pid, isUserOwned: false },
+      lan,
+      secretFile,
+      otherStorage,
+      otherCode: "/nonexistent",
+      victimSocket: "/nonexistent",
+      abstract: "slipway-hostile-container",
+      shmKey: 0x51170002,
+      dataDir: fixture.dataDir,
+      etcFiles: [],
+      homeFiles: [],
+      disks: readdirSync("/sys/class/block"),
+      platformPid: process.pid,
+      isUserOwned: false,
     };
   }
 

@@ -103,7 +103,10 @@ async function connectionTo(t: TestContext, address: Address): Promise<string> {
   t.after(() => deadlines.stop());
   let outcome = "";
   const connection = new ReplicaConnection({
-    ...{ address, deadlines, readBuffer: Buffer.alloc(1024), nowMs: systemClock.monotonicMs() },
+    address,
+    deadlines,
+    readBuffer: Buffer.alloc(1024),
+    nowMs: systemClock.monotonicMs(),
     onIdleEnd: () => undefined,
   });
   const ignored = (): void => undefined;

@@ -42,12 +42,14 @@ async function fetchFrom(t: TestContext, answers: HostileAnswers, limits: Limits
     log: silentLog,
   });
   const request = {
-    ...{ projectId: newProjectId(), buildId: newBuildId() },
+    projectId: newProjectId(),
+    buildId: newBuildId(),
     settings: { gitRepo: "acme/app", gitBranch: "main", gitPath: "" },
     isBranchGiven: true,
     fetchesOf: () => ({ gitSubmodules: false, gitLfs: false }),
     checkoutOf: null,
-    ...{ commit: null, signal: new AbortController().signal },
+    commit: null,
+    signal: new AbortController().signal,
     log: (_stage: string, _stream: string, text: string): void => void lines.push(text),
   };
   const outcome = await source.fetch(request).then(

@@ -37,7 +37,8 @@ test(
     const folder = temporaryFolder(t, "inherited");
     const secret = join(folder, "inherited-secret");
     writeFileSync(secret, "root's");
-    const [openFile, openFolder] = [openSync(secret, "r"), openSync(folder, "r")];
+    const openFile = openSync(secret, "r");
+    const openFolder = openSync(folder, "r");
     t.after(() => [openFile, openFolder].forEach((one) => closeSync(one)));
     mkdirSync(join(folder, "data"));
     const platform = new PlatformProcess(join(folder, "data"), {

@@ -183,7 +183,14 @@ async function createApp(t: TestContext, platform: PlatformProcess): Promise<voi
     assert.equal(status, 201);
     const { projectId, baseUrl, apiUrl } = platform.bootstrap;
     assert.deepEqual(Object.keys(body).toSorted(), [
-      ...["appId", "appUrl", "buildId", "dashboardUrl", "internalEndpoint", "logUrl", "projectId", "status"],
+      "appId",
+      "appUrl",
+      "buildId",
+      "dashboardUrl",
+      "internalEndpoint",
+      "logUrl",
+      "projectId",
+      "status",
     ]);
     assert.equal(body.projectId, projectId);
     assert.equal(body.internalEndpoint, `${apiUrl}/v4/${projectId}/eight-fields`);
@@ -250,8 +257,12 @@ async function applyCoupon(t: TestContext, platform: PlatformProcess): Promise<v
     assert.deepEqual(Object.keys(body).toSorted(), ["coupon", "message", "success"]);
     assert.deepEqual([typeof body.message, body.success], ["string", true]);
     assert.deepEqual(body.coupon, {
-      ...{ code: "TEN", name: "Ten", amount_cents: 1000, amount_currency: "USD" },
-      ...{ frequency: "once", amount_cents_balance: 1000 },
+      code: "TEN",
+      name: "Ten",
+      amount_cents: 1000,
+      amount_currency: "USD",
+      frequency: "once",
+      amount_cents_balance: 1000,
     });
   });
 

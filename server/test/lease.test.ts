@@ -57,7 +57,8 @@ async function setup(t: TestContext, count: number): Promise<{ db: Db; ids: Buil
 
 test("rows are claimed in order, up to the limit, and only while nobody holds them", async (t) => {
   const { db, ids } = await setup(t, 3);
-  const [a, b] = [leasesOf(db, "a"), leasesOf(db, "b")];
+  const a = leasesOf(db, "a");
+  const b = leasesOf(db, "b");
   const first = await a.claim({ ...open, limit: 2 });
   assert.deepEqual(
     first.map(({ id }) => id),
@@ -81,7 +82,8 @@ test("many workers that claim at once never get the same row", async (t) => {
 
 test("a released row can be claimed again; who took it over is told when the last holder was lost", async (t) => {
   const { db } = await setup(t, 1);
-  const [a, b] = [leasesOf(db, "a"), leasesOf(db, "b")];
+  const a = leasesOf(db, "a");
+  const b = leasesOf(db, "b");
   const [lease] = await a.claim(open);
   assert.ok(lease);
   assert.equal(await a.release(lease), true);
@@ -94,7 +96,8 @@ test("a released row can be claimed again; who took it over is told when the las
 
 test("a holder whose row was taken over can neither renew, release nor write", async (t) => {
   const { db, ids } = await setup(t, 1);
-  const [slow, quick] = [leasesOf(db, "slow"), leasesOf(db, "quick")];
+  const slow = leasesOf(db, "slow");
+  const quick = leasesOf(db, "quick");
   const [old] = await slow.claim(open);
   assert.ok(old);
   await expire(db);

@@ -91,8 +91,17 @@ test("published clients read the log of a build and of an app over WebSockets", 
   assert.deepEqual(ofBuild.messages.map((message) => message["log"]).join("\n"), log);
   const [first] = ofBuild.messages;
   assert.deepEqual(Object.keys(first ?? {}).toSorted(), [
-    ...["app_id", "build_id", "container_id", "k8s_namespace", "log", "log_id", "log_line_number", "region", "stage"],
-    ...["stream", "timestamp"],
+    "app_id",
+    "build_id",
+    "container_id",
+    "k8s_namespace",
+    "log",
+    "log_id",
+    "log_line_number",
+    "region",
+    "stage",
+    "stream",
+    "timestamp",
   ]);
   assert.deepEqual([first?.["build_id"], first?.["app_id"], first?.["log_line_number"]], [buildId, appId, 1]);
   const late = await read(t, platform, `/ws-build-logs?${query({ buildID: buildId, after: "2200-01-01T00:00:00Z" })}`);

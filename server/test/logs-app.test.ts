@@ -64,7 +64,8 @@ test("an app that prints faster than it may waits, then loses lines, and the log
   const pace = { linesAtOnce: 10, linesPerSecond: 0.01, charactersAtOnce: 1000, charactersPerSecond: 1000 };
   const clock = new VirtualClock();
   const logs = new AppLogs({ db, notifications, clock, limits: [pace] });
-  const [loud, quiet] = [await insertApp(db), await insertApp(db)];
+  const loud = await insertApp(db);
+  const quiet = await insertApp(db);
   await logs.append(Array.from({ length: 10 }, () => appLine(loud)));
   let isStored = false;
   const waiting = logs.append([appLine(loud, { text: "too much" })]).then(() => (isStored = true));
@@ -188,7 +189,8 @@ test("pages in either direction hold each line once, also when all have the same
 
 test("each filter leaves exactly what it says, alone and together", async (t) => {
   const { logs, app } = await open(t);
-  const [runId, container] = [newRunId(), newReplicaId("app")];
+  const runId = newRunId();
+  const container = newReplicaId("app");
   await logs.append([
     appLine(app, { text: "Plain", at: 1000 }),
     appLine(app, { text: "of run", at: 2000, runId }),

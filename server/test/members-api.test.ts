@@ -87,7 +87,8 @@ test("somebody new is invited, sees to what, makes an account, and is a member w
 
 test("somebody with an account accepts with their own token only", async (t) => {
   const api = await startManagementApi(t);
-  const [invited, other] = [await person(api, null), await person(api, "member")];
+  const invited = await person(api, null);
+  const other = await person(api, "member");
   const secret = secretOf(await invite(api, invited.email.toUpperCase(), "billing"));
   const open = await api.call("GET", `/v2/auth/invitations/${secret}`, { token: null });
   assert.equal(open.body.hasAccount, true);
@@ -162,11 +163,9 @@ test("the secret of a link is kept nowhere", async (t) => {
 test("nobody gives or takes a role that allows what they may not", async (t) => {
   const api = await startManagementApi(t);
   const admin = await person(api, "admin");
-  const [owner, billing, member] = [
-    await person(api, "owner"),
-    await person(api, "billing"),
-    await person(api, "member"),
-  ];
+  const owner = await person(api, "owner");
+  const billing = await person(api, "billing");
+  const member = await person(api, "member");
   for (const role of ["owner", "billing"] as const) {
     const refused = await invite(api, "x@example.org", role, admin.token);
     assert.equal(refused.status, 403, role);
@@ -235,7 +234,8 @@ test("whoever is removed is out at once and may be invited again; a member is no
 test("people leave by themselves, whatever their role; the last owner stays until there is another", async (t) => {
   const api = await startManagementApi(t);
   const leave = ({ token }: Person) => api.call("DELETE", memberPath(api, "me"), { token });
-  const [owner, billing] = [await person(api, "owner"), await person(api, "billing")];
+  const owner = await person(api, "owner");
+  const billing = await person(api, "billing");
   await removeFirstOwner(api, owner);
   assert.equal((await leave(billing)).status, 200);
   assert.equal((await leave(billing)).status, 404, "they are no member any more");

@@ -124,7 +124,8 @@ test("of two invitations of one new person to two projects, accepted at once, on
 test("of two last owners who make each other members at once one stays an owner", async (t) => {
   for (let round = 0; round < 5; round++) {
     const at = await fixture(t);
-    const [one, other] = [at.ownerId, await addMember(at, "owner")];
+    const one = at.ownerId;
+    const other = await addMember(at, "owner");
     const demote = (from: string, whom: string) => () =>
       at.members.changeRole({ projectId: at.projectId, personId: whom }, "member", {
         caller: personCaller(at, from, "owner"),
@@ -137,7 +138,8 @@ test("of two last owners who make each other members at once one stays an owner"
 
 test("of two last owners who leave at once one stays", async (t) => {
   const at = await fixture(t);
-  const [one, other] = [at.ownerId, await addMember(at, "owner")];
+  const one = at.ownerId;
+  const other = await addMember(at, "owner");
   const leave = (personId: string) => () => at.members.leave({ projectId: at.projectId, personId }, byPlatform);
   assert.deepEqual(await allAtOnce(at, [leave(one), leave(other)]), ["conflict", "done"]);
   assert.equal(await ownersOf(at), 1);
@@ -145,11 +147,17 @@ test("of two last owners who leave at once one stays", async (t) => {
 
 test("of two last owners one of whom leaves while the operator makes the other a member one stays", async (t) => {
   const at = await fixture(t);
-  const [one, other] = [at.ownerId, await addMember(at, "owner")];
+  const one = at.ownerId;
+  const other = await addMember(at, "owner");
   const { id } = await at.issue({ kind: "operator", expiresAt: null });
   const operator: Caller = {
-    ...{ kind: "operator", tokenId: id, accountId: id, projectId: null },
-    ...{ role: null, permissions: null, name: "operator" },
+    kind: "operator",
+    tokenId: id,
+    accountId: id,
+    projectId: null,
+    role: null,
+    permissions: null,
+    name: "operator",
   };
   const ended = await allAtOnce(at, [
     () => at.members.leave({ projectId: at.projectId, personId: one }, byPlatform),

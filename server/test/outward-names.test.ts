@@ -267,7 +267,8 @@ test("the system knows this machine's own name", async () => {
 /** For receiver.test and 127.0.0.1, signed by itself. */
 function makeCertificate(t: TestContext): { readonly key: string; readonly cert: string } {
   const folder = temporaryFolder(t, "certificate");
-  const [keyFile, certFile] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+  const keyFile = join(folder, "key.pem");
+  const certFile = join(folder, "cert.pem");
   const subject = ["-subj", "/CN=receiver.test", "-addext", "subjectAltName=DNS:receiver.test,IP:127.0.0.1"];
   const made = spawnSync(
     "openssl",

@@ -127,7 +127,10 @@ test("a person owns so many projects, and whoever owns more keeps them", async (
   const mine = await projectsOf(db, "many", 3);
   const person = await db.selectFrom("members").select("person_id").executeTakeFirstOrThrow();
   const { projects } = useCases({
-    ...{ db, sealer: new Sealer([templateSecretKey]), providers: [], personChanged: () => undefined },
+    db,
+    sealer: new Sealer([templateSecretKey]),
+    providers: [],
+    personChanged: () => undefined,
     receiver: undefined as never,
     projectsPerPerson: 3,
   });

@@ -159,7 +159,8 @@ describe("a person's account in a browser", { skip: withoutBrowser }, () => {
 
   test("other sign-ins are shown and ended, one by one and with a changed password", async (t) => {
     const { api, open, signIn, adaId } = await setUp(t);
-    const [first, second] = [await signIn(), await signIn()];
+    const first = await signIn();
+    const second = await signIn();
     const page = await open("/dashboard/account");
     await signInOn(page, ada);
     await page.shows("this session");

@@ -137,7 +137,8 @@ describe("pages in a browser", { skip: withoutBrowser }, () => {
 
   test("somebody known accepts an invitation after signing in, and nobody else can", async (t) => {
     const { api, open } = await setUp(t);
-    const [ada, bob] = [await addPerson(api, "Ada"), await addPerson(api, "Bob")];
+    const ada = await addPerson(api, "Ada");
+    const bob = await addPerson(api, "Bob");
     const path = `/v2/projects/${api.projectId}/invitations`;
     const { body } = await api.call("POST", path, { body: { email: ada.email, role: "billing" } });
     const other = await open("/dashboard");

@@ -29,7 +29,8 @@ async function post({ bootstrap }: PlatformProcess, path: string, body: Json): P
 
 test("the owner signs in; sessions are known to every platform, end on every one, and outlive a new secret key", async (t) => {
   const url = await emptyDatabase(t, { template: templateName });
-  const [oldKey, newKey] = [randomBytes(32).toString("hex"), randomBytes(32).toString("hex")];
+  const oldKey = randomBytes(32).toString("hex");
+  const newKey = randomBytes(32).toString("hex");
   const platform = await startPlatform(t, { SLIPWAY_DATABASE_URL: url.reveal(), SLIPWAY_SECRET_KEY: oldKey });
   const { ownerEmail, ownerPassword, projectId, apiUrl } = platform.bootstrap;
   const credentials = { email: ownerEmail, password: ownerPassword };
@@ -54,7 +55,10 @@ test("the owner signs in; sessions are known to every platform, end on every one
   const keys = new SigningKeys({ sealer: new Sealer([newKey]), clock: systemClock });
   await keys.load(other);
   const check = new TokenCheck({
-    ...{ db: other, keys, notifications, clock: systemClock },
+    db: other,
+    keys,
+    notifications,
+    clock: systemClock,
     people: personLookup(other),
   });
   cleanLast(t, () => check.close());

@@ -18,7 +18,8 @@ async function adasBrowser(fixture: Fixture) {
     const response = await browser.send(`${api.baseUrl}/v2/auth/sign-in-methods/${what}`, {
       method: "POST",
       headers: {
-        ...{ "content-type": "application/json", "sec-fetch-site": "same-origin" },
+        "content-type": "application/json",
+        "sec-fetch-site": "same-origin",
         authorization: `Bearer ${accessToken}`,
       },
       body: JSON.stringify({ provider: "oidc", ...(password === null ? {} : { password }) }),
@@ -26,7 +27,8 @@ async function adasBrowser(fixture: Fixture) {
     return { status: response.status, body: (await response.json()) as { url: string; message: string } };
   };
   return {
-    ...{ browser, change },
+    browser,
+    change,
     /** Where the browser ends up once the provider has sent it back. */
     async connect(account: OidcAccount): Promise<string> {
       fixture.oidc.account = account;
@@ -170,7 +172,8 @@ test("connecting an account neither prolongs the session nor sets a cookie for i
   const response = await fetch(`${fixture.api.baseUrl}/v2/auth/sign-in-methods/connect`, {
     method: "POST",
     headers: {
-      ...{ "content-type": "application/json", "sec-fetch-site": "same-origin" },
+      "content-type": "application/json",
+      "sec-fetch-site": "same-origin",
       authorization: `Bearer ${accessToken}`,
     },
     body: JSON.stringify({ provider: "oidc", password: adasPassword }),

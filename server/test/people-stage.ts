@@ -51,7 +51,8 @@ export async function startPeopleStage(
   });
   const { trustedProxies = [], publicUrl, clock = systemClock, ...others } = settings;
   const people = {
-    ...{ mailer, settings: { ...plainSettings, ...others } },
+    mailer,
+    settings: { ...plainSettings, ...others },
     ...(publicUrl === undefined ? {} : { baseUrl: () => publicUrl }),
   };
   const api = await startManagementApi(t, { people, trustedProxies, clock });
@@ -67,7 +68,11 @@ export async function startPeopleStage(
   const post: PeopleStage["post"] = (path, body, headers = {}) =>
     api.call("POST", path, { body, token: null, headers });
   return {
-    ...{ api, adaId, secondProject, mail, post },
+    api,
+    adaId,
+    secondProject,
+    mail,
+    post,
     async signIn(body = { email: adasEmail, password: adasPassword }) {
       const answer = await post("/v2/auth/sign-in", body);
       if (answer.status !== 200) throw new Error(`signing in was answered ${answer.status}: ${answer.body.message}`);

@@ -83,7 +83,8 @@ test("a code of the app that was taken for one thing is good for no other, and n
   const { uri, backupCodes, token } = await enrolled(stage);
   const change = (path: string, code: string): Promise<ApiAnswer> =>
     stage.api.call("POST", `/v2/auth/two-factor/${path}`, { token, body: { code, password: adasPassword } });
-  const [confirmed, next] = [appCode(uri), appCode(uri, 1)];
+  const confirmed = appCode(uri);
+  const next = appCode(uri, 1);
   assert.equal((await secondStep(stage, await challengeOf(stage), confirmed)).status, 401);
   assert.equal((await change("disable", confirmed)).status, 422);
   assert.equal((await secondStep(stage, await challengeOf(stage), next)).status, 200);
@@ -218,7 +219,8 @@ test("what was begun with the old password is not confirmed after a new one, how
   const stage = await startPeopleStage(t);
   const { api, post, signIn } = stage;
   const operator = await api.issue({ kind: "operator" });
-  const [second, third] = ["my second password", "my third password"];
+  const second = "my second password";
+  const third = "my third password";
   const ways = [
     (token: string) =>
       api.call("POST", "/v2/auth/password", { token, body: { currentPassword: adasPassword, newPassword: second } }),

@@ -61,7 +61,10 @@ async function upgraded(t: TestContext): Promise<People> {
   await db
     .insertInto("person_accounts")
     .values({
-      ...{ id: personId, person_id: personId, provider_id: "credential", account_id: personId },
+      id: personId,
+      person_id: personId,
+      provider_id: "credential",
+      account_id: personId,
       password_hash: passwordHash,
     })
     .execute();
@@ -73,8 +76,11 @@ async function upgraded(t: TestContext): Promise<People> {
   await db
     .insertInto("person_two_factors")
     .values({
-      ...{ id: personId, person_id: personId, verified: true },
-      ...{ secret: sealedSecret, backup_codes: sealedCodes },
+      id: personId,
+      person_id: personId,
+      verified: true,
+      secret: sealedSecret,
+      backup_codes: sealedCodes,
     })
     .execute();
   const verifications = [
@@ -93,8 +99,14 @@ async function upgraded(t: TestContext): Promise<People> {
   await keys.load(db);
   const secret = await loadAuthSecret(db, sealer);
   return new People({
-    ...{ db, secret, keys, clock: systemClock, log: silentLog, mailer: null },
-    ...{ baseUrl: () => "http://127.0.0.1", settings: plainSettings },
+    db,
+    secret,
+    keys,
+    clock: systemClock,
+    log: silentLog,
+    mailer: null,
+    baseUrl: () => "http://127.0.0.1",
+    settings: plainSettings,
   });
 }
 

@@ -81,7 +81,8 @@ test("a second platform on a database is refused, takes over after a kill, and l
 test("a platform whose database another one has taken says so and ends", async (t) => {
   const url = (await emptyDatabase(t, { template: templateName })).reveal();
   const platform = await startPlatform(t, { SLIPWAY_DATABASE_URL: url, SLIPWAY_DATABASE_CONNECTIONS: "4" });
-  const [taker, other] = [new Client({ connectionString: url }), new Client({ connectionString: url })];
+  const taker = new Client({ connectionString: url });
+  const other = new Client({ connectionString: url });
   for (const client of [taker, other]) {
     t.after(() => client.end());
     await client.connect();

@@ -229,7 +229,8 @@ test(
       }),
     );
     const length = 8_000_000;
-    const [strange, known] = [await bed.connect(), await bed.connect()];
+    const strange = await bed.connect();
+    const known = await bed.connect();
     strange.send(`POST ${helloPath}/run HTTP/1.1\r\nHost: test\r\nContent-Length: ${length}\r\n\r\n`);
     known.ask(`POST ${helloPath}/run`, [`Content-Length: ${length}`]);
     for (const [client, answer] of [
@@ -283,8 +284,14 @@ test(
     assert.deepEqual(
       { outcome, status, method, path, requestBytes, answerBytes, isWebSocket, lineMs },
       {
-        ...{ outcome: "answered", status: 418, method: "POST", path: "/run", isWebSocket: false },
-        ...{ requestBytes: 5, answerBytes: 5, lineMs: 0 },
+        outcome: "answered",
+        status: 418,
+        method: "POST",
+        path: "/run",
+        isWebSocket: false,
+        requestBytes: 5,
+        answerBytes: 5,
+        lineMs: 0,
       },
     );
   }),

@@ -27,7 +27,8 @@ test(
     const bed = await openBed(t, { clock, limits: { lineWaitMs: 60_000 } });
     const dead = [await closedPort(t), await closedPort(t), await closedPort(t), await closedPort(t)];
     bed.setReplicas(...dead);
-    const [first, second] = [bed.call("/run", { method: "POST", body: "mine" }), bed.call("/run")];
+    const first = bed.call("/run", { method: "POST", body: "mine" });
+    const second = bed.call("/run");
     for (let turn = 0; turn < 10; turn++) {
       await until("both wait", () => bed.proxy.demandOf(bed.appId).waiting === 2);
       await clock.advance(301);

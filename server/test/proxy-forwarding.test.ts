@@ -68,8 +68,16 @@ test(
     const runId = response.headers.get("x-request-id");
     assert.deepEqual(forwarded, [
       {
-        ...{ runId, projectId, appId: appIdOf(projectId, "hello"), url, secret: "s3cret" },
-        ...{ status: 418, contentType: "text/plain", contentFields: null, body: bytes, bodyBytes: 5 },
+        runId,
+        projectId,
+        appId: appIdOf(projectId, "hello"),
+        url,
+        secret: "s3cret",
+        status: 418,
+        contentType: "text/plain",
+        contentFields: null,
+        body: bytes,
+        bodyBytes: 5,
       },
     ]);
     const [finished] = bed.finished;

@@ -64,7 +64,8 @@ test(
   "a client that goes away while it waits leaves the line",
   bothWays(async (t, openBed) => {
     const bed = await openBed(t);
-    const [one, two] = [await bed.connect(), await bed.connect()];
+    const one = await bed.connect();
+    const two = await bed.connect();
     one.ask(`GET ${helloPath}/one`);
     two.ask(`GET ${helloPath}/two`);
     await until("both wait", () => bed.proxy.demandOf(bed.appId).waiting === 2);

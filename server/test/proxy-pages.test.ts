@@ -47,10 +47,20 @@ const bound = `of_the_app=1; Path=${helloPath}`;
 
 const attack: RequestListener = (_request, response) => {
   response.writeHead(200, [
-    ...["Content-Type", "text/html", "Content-Length", "2"],
-    ...["Content-Security-Policy", "script-src 'self'"],
-    ...["Set-Cookie", "slipway_session=mine; Path=/v2/auth", "Set-Cookie", "of_the_app=1; Path=/; Domain=example"],
-    ...["set-cookie", "__Secure-slipway_session=mine; Path=/v2/auth; Secure", "SET-COOKIE", "=slipway.state=mine"],
+    "Content-Type",
+    "text/html",
+    "Content-Length",
+    "2",
+    "Content-Security-Policy",
+    "script-src 'self'",
+    "Set-Cookie",
+    "slipway_session=mine; Path=/v2/auth",
+    "Set-Cookie",
+    "of_the_app=1; Path=/; Domain=example",
+    "set-cookie",
+    "__Secure-slipway_session=mine; Path=/v2/auth; Secure",
+    "SET-COOKIE",
+    "=slipway.state=mine",
   ]);
   response.end("ok");
 };
@@ -59,7 +69,8 @@ for (const takesPlain of [true, false]) {
   const how = takesPlain ? "plainly" : "by node's server";
   test(`pages of an open app run as a stranger's, and set none of the platform's cookies, read ${how}`, async (t) => {
     const bed = await openProxyBed(t, {
-      ...{ takesPlain, route: { disableAuth: true } },
+      takesPlain,
+      route: { disableAuth: true },
       options: { appHosts: new AppHosts("apps.example") },
     });
     bed.setReplicas(await startReplica(t, attack));

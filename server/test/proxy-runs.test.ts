@@ -27,7 +27,10 @@ test("a run's call reaches the replica as it was accepted, and its answer is gat
     body: Buffer.from("[1]"),
   });
   assert.deepEqual(await run.ended(), {
-    ...{ kind: "answered", status: 201, contentType: "text/x; charset=é", contentFields: null },
+    kind: "answered",
+    status: 201,
+    contentType: "text/x; charset=é",
+    contentFields: null,
     body: Buffer.from("one,two"),
     bodyBytes: 7,
   });

@@ -43,11 +43,27 @@ scaling_metric = "concurrency_utilization"
 
 /** As `deploy` sends what `init` writes. */
 const payload = {
-  ...{ name: "my-app", include: ["./*", "main.py", "cerebrium.toml"], exclude: [".*"] },
-  ...{ shellCommands: null, preBuildCommands: null, runtime: "cortex", logLevel: "INFO", disableBuildLogs: false },
-  ...{ cliVersion: "2.1.4", cerebrium_toml: toml, pythonVersion: "3.11", baseImage: "debian:bookworm-slim" },
-  ...{ disableAuth: true, cpu: 2, memory: 2, compute: ["CPU"], region: "us-east-1", minReplicaCount: 0 },
-  ...{ maxReplicaCount: 2, cooldownPeriodSeconds: 30, replicaConcurrency: 1 },
+  name: "my-app",
+  include: ["./*", "main.py", "cerebrium.toml"],
+  exclude: [".*"],
+  shellCommands: null,
+  preBuildCommands: null,
+  runtime: "cortex",
+  logLevel: "INFO",
+  disableBuildLogs: false,
+  cliVersion: "2.1.4",
+  cerebrium_toml: toml,
+  pythonVersion: "3.11",
+  baseImage: "debian:bookworm-slim",
+  disableAuth: true,
+  cpu: 2,
+  memory: 2,
+  compute: ["CPU"],
+  region: "us-east-1",
+  minReplicaCount: 0,
+  maxReplicaCount: 2,
+  cooldownPeriodSeconds: 30,
+  replicaConcurrency: 1,
   scalingMetric: "concurrency_utilization",
 };
 
@@ -71,7 +87,8 @@ async function start(t: TestContext): Promise<Stage> {
   const platform = await startPlatformOnTestServer(t);
   const { baseUrl, projectId, serviceAccountToken: token } = platform.bootstrap;
   const client = new PublishedClient({ baseUrl, token });
-  const [project, appId] = [`/v2/projects/${projectId}`, `${projectId}-my-app`];
+  const project = `/v2/projects/${projectId}`;
+  const appId = `${projectId}-my-app`;
   return { platform, client, projectId, baseUrl, appId, project, app: `${project}/apps/${appId}` };
 }
 

@@ -82,8 +82,16 @@ async function addHour(
     );
     const running = Math.max(1, Math.round(2 * wave));
     const sample = {
-      ...{ appId, replicaId: "" as const, cores: 1.2 * wave, memoryBytes: 2e9 * (1 + wave / 10), gpu: null },
-      ...{ requests, failures: minute % 13 === 0 ? Math.round(requests / 40) : 0, durations, running, ready: running },
+      appId,
+      replicaId: "" as const,
+      cores: 1.2 * wave,
+      memoryBytes: 2e9 * (1 + wave / 10),
+      gpu: null,
+      requests,
+      failures: minute % 13 === 0 ? Math.round(requests / 40) : 0,
+      durations,
+      running,
+      ready: running,
     };
     await addUses(db, [sample], Date.now() - minute * minuteMs);
   }

@@ -54,7 +54,9 @@ async function openStage(t: TestContext, graceSeconds: number) {
   const poolsFile = join(temporaryFolder(t, "pools"), "pools.toml");
   writeFileSync(poolsFile, pools);
   const platform = await startPlatformOnTestServer(t, {
-    ...{ SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_POOLS_FILE: poolsFile, SLIPWAY_SIMULATE_COMPUTE: "true" },
+    SLIPWAY_GIT_URL: server.urlTemplate,
+    SLIPWAY_POOLS_FILE: poolsFile,
+    SLIPWAY_SIMULATE_COMPUTE: "true",
   });
   const common = { gitRepo: "acme/app", ...onGpu, responseGracePeriodSeconds: 600 };
   const low = await deploy(platform, { ...common, name: "low", retries: 0 });

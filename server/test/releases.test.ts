@@ -50,8 +50,13 @@ test("a commit or the head of a branch is built once, and releases say what they
   for (const wish of wishes) await buildInState(db, (await receive(wish)).buildId, ["success"]);
   const facts = { cause: "deploy", commit_message: "A change", commit_author: "Test <test@example.com>" };
   const shown = (await releases()).map((release) => ({
-    ...{ number: release.number, commit: release.commit_sha, branch: release.branch, state: release.state },
-    ...{ cause: release.cause, commit_message: release.commit_message, commit_author: release.commit_author },
+    number: release.number,
+    commit: release.commit_sha,
+    branch: release.branch,
+    state: release.state,
+    cause: release.cause,
+    commit_message: release.commit_message,
+    commit_author: release.commit_author,
     by: release.created_by,
     ownBranch: (release.settings as { gitBranch: string }).gitBranch,
   }));
@@ -65,7 +70,8 @@ test("a commit or the head of a branch is built once, and releases say what they
 
 test("a push ends the waiting builds of earlier pushes, a running one when told so, and none that a person asked for", async (t) => {
   const { db, start, receive, releases } = await stage(t);
-  const [pushed, asked] = [await receive({ cause: "push" }), await receive()];
+  const pushed = await receive({ cause: "push" });
+  const asked = await receive();
   const next = await receive({ cause: "push", message: "Two\0", author: "Ada" });
   const { row } = await buildInState(db, pushed.buildId, ["cancelled"]);
   assert.equal(row.reason, "Build 3 of a newer commit took its place.");
@@ -206,7 +212,8 @@ test("a rollback to what cannot be started, or beside another one, changes nothi
 
 /** Holds the lock on the app's row until `release`. */
 async function locked(db: Db, appId: AppId): Promise<{ release(): void }> {
-  const [has, may] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const has = Promise.withResolvers<void>();
+  const may = Promise.withResolvers<void>();
   const held = db.transaction().execute(async (tx) => {
     await lockApp(tx, appId);
     has.resolve();

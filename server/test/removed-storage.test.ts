@@ -44,7 +44,10 @@ test(
     const storageDir = join(dataDir, "storage");
     const common = { clock: systemClock, log: silentLog };
     const disk = new DiskWatch({
-      ...{ dataDir, storageDir, reserve: new DiskReserve(dataDir), isUserOwned },
+      dataDir,
+      storageDir,
+      reserve: new DiskReserve(dataDir),
+      isUserOwned,
       limits: { replicaBytes: null, storageBytes: null, reserveBytes: 1 },
       ...common,
     });
@@ -97,9 +100,13 @@ test("a replica of a project whose removed folders have grown beyond its limit i
   const fixture = new ProcessFixture({ sandbox });
   const { dataDir } = fixture;
   const disk = new DiskWatch({
-    ...{ dataDir, storageDir: join(dataDir, "storage"), reserve: new DiskReserve(dataDir), isUserOwned },
+    dataDir,
+    storageDir: join(dataDir, "storage"),
+    reserve: new DiskReserve(dataDir),
+    isUserOwned,
     limits: { replicaBytes: null, storageBytes: 20_000_000, reserveBytes: 1 },
-    ...{ clock: systemClock, log: silentLog },
+    clock: systemClock,
+    log: silentLog,
   });
   await disk.open();
   const driver = fixture.driver(disk);

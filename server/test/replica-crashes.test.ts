@@ -65,8 +65,15 @@ test("a crash takes down only the calls that it had, and they have its reason an
   await git.createRepo("acme", "loud", { "server.py": app });
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const built = await deploy(platform, {
-    ...{ name: "loud", gitRepo: "acme/loud", pythonVersion: "3.11", runtime: "custom", port: 8000 },
-    ...{ entrypoint: ["python", "server.py"], cooldownPeriodSeconds: 600, maxReplicaCount: 1, replicaConcurrency: 10 },
+    name: "loud",
+    gitRepo: "acme/loud",
+    pythonVersion: "3.11",
+    runtime: "custom",
+    port: 8000,
+    entrypoint: ["python", "server.py"],
+    cooldownPeriodSeconds: 600,
+    maxReplicaCount: 1,
+    replicaConcurrency: 10,
   });
   assert.equal(built.status, "success", built.log);
   const reason = /The app ended with exit code 3/;

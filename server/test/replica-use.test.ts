@@ -45,7 +45,12 @@ async function useOf(
   const address = `127.0.0.1:${port}`;
   const platform = await start({ SLIPWAY_GIT_URL: server.urlTemplate, SLIPWAY_METRICS_ADDRESS: address });
   const app = await deploy(platform, {
-    ...{ gitRepo: "acme/app", name: "busy", cpu: 1, memory: 0.5, minReplicaCount: 1, ...fields },
+    gitRepo: "acme/app",
+    name: "busy",
+    cpu: 1,
+    memory: 0.5,
+    minReplicaCount: 1,
+    ...fields,
   });
   assert.equal(app.status, "success", app.log);
   const path = `/v2/projects/${platform.bootstrap.projectId}/apps/${app.appId}/containers`;
@@ -116,9 +121,17 @@ async function scalesBy(
   await server.createRepo("acme", "app", { "main.py": keeping });
   const platform = await start({ SLIPWAY_GIT_URL: server.urlTemplate });
   const app = await deploy(platform, {
-    ...{ gitRepo: "acme/app", name: "keeping", cpu: 0.5, memory: 0.5, replicaConcurrency: 10 },
-    ...{ minReplicaCount: 1, maxReplicaCount: 4, cooldownPeriodSeconds: 0 },
-    ...{ scalingMetric: metric, scalingTarget: 60, evaluationIntervalSeconds: 6 },
+    gitRepo: "acme/app",
+    name: "keeping",
+    cpu: 0.5,
+    memory: 0.5,
+    replicaConcurrency: 10,
+    minReplicaCount: 1,
+    maxReplicaCount: 4,
+    cooldownPeriodSeconds: 0,
+    scalingMetric: metric,
+    scalingTarget: 60,
+    evaluationIntervalSeconds: 6,
   });
   assert.equal(app.status, "success", app.log);
   const replicas = (count: number) =>

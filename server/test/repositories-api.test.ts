@@ -103,7 +103,8 @@ for (const [kind, answers] of Object.entries(hostKinds)) {
     await putToken(stage, "old-t0ken");
     const refused = (await ask("", {})).body;
     assert.deepEqual(refused, {
-      ...{ items: ["own/used"], hosts: [{ host: git.host, hasMore: false, problem: "It answered 401." }] },
+      items: ["own/used"],
+      hosts: [{ host: git.host, hasMore: false, problem: "It answered 401." }],
     });
   });
 }
@@ -174,12 +175,14 @@ x = 1
     const one = await ask("/settings", { gitRepo: "acme/app", gitPath: "apps/one/" });
     assert.equal(one.status, 200, JSON.stringify(one.body));
     assert.deepEqual(one.body, {
-      ...{ folders: ["apps/one"], hasMore: false },
+      folders: ["apps/one"],
+      hasMore: false,
       file: {
         name: "slipway.toml",
         settings: [
           {
-            ...{ name: "cpu", value: 500 },
+            name: "cpu",
+            value: 500,
             problem: "hardware.cpu in slipway.toml is 500, but must be a number from 0.25 to 192.",
           },
           { name: "memory", value: 4.5, problem: null },

@@ -74,7 +74,8 @@ async function expire(db: Db): Promise<void> {
 
 test("a run is stored with its request byte for byte, in hand or waiting for anybody", async (t) => {
   const { db, ours, claim } = await stage(t);
-  const [inHand, waiting] = [newRun(), newRun({ isHeld: false })];
+  const inHand = newRun();
+  const waiting = newRun({ isHeld: false });
   await ours.insert([inHand, waiting]);
   assert.equal(await stateOf(db, inHand.runId), "queued");
   assert.equal(await stateOf(db, waiting.runId), "pending");

@@ -54,7 +54,9 @@ describe("the list of runs", () => {
     const expected: string[] = [];
     for (let second = 0; second < 23; second++) {
       // Three at each time: order within it is by id.
-      const [one, two, three] = [newRunId(), newRunId(), newRunId()];
+      const one = newRunId();
+      const two = newRunId();
+      const three = newRunId();
       await insertRun(place, { id: one, state: "success", acceptedAt: at(second) });
       await insertCall(place, { id: two, receivedAt: at(second) });
       await insertRun(place, { id: three, acceptedAt: at(second) });
@@ -76,7 +78,11 @@ describe("the list of runs", () => {
       await insertLeftOut(
         api.db,
         calls.map(([second, count]) => ({
-          ...{ id: randomUUID(), projectId: place.projectId, appId, calls: count, latestAt: at(second).getTime() },
+          id: randomUUID(),
+          projectId: place.projectId,
+          appId,
+          calls: count,
+          latestAt: at(second).getTime(),
         })),
       );
     await leftOut(place.appId, [
@@ -192,33 +198,43 @@ describe("one run", () => {
     assert.deepEqual(
       Object.entries(body.item),
       Object.entries({
-        ...{ async: true, completedAt: time(2_000), containerId: replicaId, containerStartedAt: null },
-        ...{ createdAt: time(0), functionName: "predict", id, ip: "203.0.113.9", method: "POST", modelId: place.appId },
-        ...{ projectId: api.projectId, queueProxyReceivedAt: time(0), queueProxyWaitStartedAt: time(100) },
-        ...{
-          queueProxyWaitEndedAt: time(350),
-          queueTimeMs: 350,
-          region: null,
-          responseTimeMs: 2_000,
-          runtimeMs: 1_650,
-        },
-        ...{ status: "failure", statusCode: 500, updatedAt: time(2_000), webhookEndpoint: "https://example.org/hook" },
-        ...{ websocket: false, activatorQueueTimeMs: 100, containerQueueTimeMs: 250, totalQueueTimeMs: 350 },
-        ...{
-          executionTimeMs: 1_650,
-          totalResponseTimeMs: 2_000,
-          attempts: 2,
-          releases: [],
-          reason: "It broke.",
-          acceptedAt: time(0),
-        },
-        ...{
-          queuedAt: time(100),
-          startedAt: time(350),
-          endedAt: time(2_000),
-          cancelRequestedAt: null,
-          redrivenAs: null,
-        },
+        async: true,
+        completedAt: time(2_000),
+        containerId: replicaId,
+        containerStartedAt: null,
+        createdAt: time(0),
+        functionName: "predict",
+        id,
+        ip: "203.0.113.9",
+        method: "POST",
+        modelId: place.appId,
+        projectId: api.projectId,
+        queueProxyReceivedAt: time(0),
+        queueProxyWaitStartedAt: time(100),
+        queueProxyWaitEndedAt: time(350),
+        queueTimeMs: 350,
+        region: null,
+        responseTimeMs: 2_000,
+        runtimeMs: 1_650,
+        status: "failure",
+        statusCode: 500,
+        updatedAt: time(2_000),
+        webhookEndpoint: "https://example.org/hook",
+        websocket: false,
+        activatorQueueTimeMs: 100,
+        containerQueueTimeMs: 250,
+        totalQueueTimeMs: 350,
+        executionTimeMs: 1_650,
+        totalResponseTimeMs: 2_000,
+        attempts: 2,
+        releases: [],
+        reason: "It broke.",
+        acceptedAt: time(0),
+        queuedAt: time(100),
+        startedAt: time(350),
+        endedAt: time(2_000),
+        cancelRequestedAt: null,
+        redrivenAs: null,
       }),
     );
   });

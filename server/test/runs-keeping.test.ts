@@ -30,19 +30,26 @@ test("records of calls are written by themselves, whatever their texts hold, and
   t.after(() => records.stop());
   const texts = ["/plain", '/quote"and\\back{slash},', "/ümläut-\u{1f600}", "/nul\0l", "/half\ud800", ""];
   const calls = texts.map((path, index) => ({
-    ...{ runId: newRunId(), projectId, appId, releaseId: newRunId() as string as ReleaseId, method: "GET", path },
-    ...{ replicaId: index === 0 ? null : ("my-app-1" as ReplicaId), isWebSocket: index === 1, clientAddress: "::1" },
-    ...{ outcome: "answered" as const, status: index === 0 ? null : 200, receivedAt: Date.UTC(2026, 0, 1) + index },
-    ...{
-      lineMs: 0.25,
-      totalMs: 5.5,
-      begunAt: Date.UTC(2026, 0, 1) + index,
-      reason: null,
-      isReasonOfApp: false,
-      requestBytes: 1,
-      answerBytes: 2,
-      webhookEndpoint: index === 2 ? "https://a.b" : null,
-    },
+    runId: newRunId(),
+    projectId,
+    appId,
+    releaseId: newRunId() as string as ReleaseId,
+    method: "GET",
+    path,
+    replicaId: index === 0 ? null : ("my-app-1" as ReplicaId),
+    isWebSocket: index === 1,
+    clientAddress: "::1",
+    outcome: "answered" as const,
+    status: index === 0 ? null : 200,
+    receivedAt: Date.UTC(2026, 0, 1) + index,
+    lineMs: 0.25,
+    totalMs: 5.5,
+    begunAt: Date.UTC(2026, 0, 1) + index,
+    reason: null,
+    isReasonOfApp: false,
+    requestBytes: 1,
+    answerBytes: 2,
+    webhookEndpoint: index === 2 ? "https://a.b" : null,
   }));
   for (const call of calls) records.onFinished(call);
   const rows = await until("they are written without being asked for", async () => {
@@ -113,7 +120,8 @@ describe("what is old is removed", () => {
     ] as const) {
       const value = { app_id: appId, key, request_hash: Buffer.from("x"), run_id: young, created_at: daysAgo(days) };
       await db.insertInto("run_keys").values(value).execute();
-      const [key_hash, request_hash] = [randomBytes(32), randomBytes(32)];
+      const key_hash = randomBytes(32);
+      const request_hash = randomBytes(32);
       const request = { caller: key, key_hash, request_hash, created_at: daysAgo(days) };
       await db.insertInto("request_keys").values(request).execute();
     }
@@ -137,7 +145,8 @@ describe("what is old is removed", () => {
 
   test("records of calls each for the days of its project's plan, where these differ", async (t) => {
     const { db } = await testDatabase(t);
-    const [one, other] = [await insertApp(db), await insertApp(db)];
+    const one = await insertApp(db);
+    const other = await insertApp(db);
     const kept = new Set<RunId>();
     for (const app of [one, other]) {
       for (const days of [3, 8]) {

@@ -37,6 +37,9 @@ test("a run in flight is asked for by the number it was sent with, and the next 
   const rows = await db.selectFrom("runs").select(["state", "starts"]).execute();
   // The attempt that a waiting run would have next may have been sent and taken back.
   assert.deepEqual(Object.fromEntries(rows.map(({ state, starts }) => [state, starts])), {
-    ...{ running: 2, queued: 2, pending: 1, success: 0 },
+    running: 2,
+    queued: 2,
+    pending: 1,
+    success: 0,
   });
 });

@@ -33,8 +33,12 @@ test("accepted runs outlive their neighbours and a start that fails for a while"
   await git.createRepo("acme", "app", { "main.py": app });
   const platform = await startPlatformOnTestServer(t, { SLIPWAY_GIT_URL: git.urlTemplate });
   const built = await deploy(platform, {
-    ...{ name: "app", gitRepo: "acme/app", pythonVersion: "3.11" },
-    ...{ cooldownPeriodSeconds: 600, maxReplicaCount: 1, replicaConcurrency: 1 },
+    name: "app",
+    gitRepo: "acme/app",
+    pythonVersion: "3.11",
+    cooldownPeriodSeconds: 600,
+    maxReplicaCount: 1,
+    replicaConcurrency: 1,
   });
   assert.equal(built.status, "success", built.log);
   const { projectId } = platform.bootstrap;

@@ -151,7 +151,9 @@ test("calls wait a while for a backend that does not answer, then hear of it, an
   const failure = view.failure(stage.appId);
   assert.deepEqual([failure?.kind, failure?.reason], ["outage", reason]);
   const trial = scheduler.tryRelease(await stage.addRelease(), {
-    ...{ signal: new AbortController().signal, deadlineMs: 60_000, onLine: () => undefined },
+    signal: new AbortController().signal,
+    deadlineMs: 60_000,
+    onLine: () => undefined,
   });
   assert.deepEqual(await trial, { ok: false, kind: "no_capacity", reason });
   assert.deepEqual(await stage.rows(), [], "nothing was started");

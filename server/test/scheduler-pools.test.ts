@@ -17,11 +17,22 @@ const gpu = {
 function pool(given: Partial<Pool> & { readonly cards?: number }): Pool {
   const { cards = 0, ...rest } = given;
   const gpus = Array.from({ length: cards }, (_, index) => ({
-    ...{ id: `GPU-${index}`, compute: "ADA_L4", memoryGb: 24, isUsable: true },
+    id: `GPU-${index}`,
+    compute: "ADA_L4",
+    memoryGb: 24,
+    isUsable: true,
   }));
   return {
-    ...{ name: "rack", provider: null, region: null, tier: "protected", takesCpu: true },
-    ...{ cores: 64, memoryGb: 256, overcommit: 1, gpus, ...rest },
+    name: "rack",
+    provider: null,
+    region: null,
+    tier: "protected",
+    takesCpu: true,
+    cores: 64,
+    memoryGb: 256,
+    overcommit: 1,
+    gpus,
+    ...rest,
   };
 }
 
@@ -217,7 +228,12 @@ test("a replica that waits names what is truly lacking: cards that answer, memor
   );
   const spot = pool({ name: "spot", tier: "interruptible" });
   stage.driver.placement.keep("busy" as ReplicaId, {
-    ...{ pool: "busy", compute: "ADA_L4", tier: "protected", cpuCores: 1, memoryGb: 1, gpus: [card.id] },
+    pool: "busy",
+    compute: "ADA_L4",
+    tier: "protected",
+    cpuCores: 1,
+    memoryGb: 1,
+    gpus: [card.id],
   });
   stage.driver.placement.setPools([
     { ...rack, gpus: [] },

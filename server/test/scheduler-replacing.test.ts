@@ -41,10 +41,12 @@ test("with many replicas a restart goes on in steps and never leaves fewer that 
   stage.promote(await stage.addRelease({ minReplicaCount: 8, maxReplicaCount: 8 }));
   await stage.reach("all run", () => view.ready(stage.appId).length === 8);
   stage.restart();
-  let [min, max] = [8, 8];
+  let min = 8;
+  let max = 8;
   await stage.reach("all are replaced", async () => {
     const now = view.ready(stage.appId).length;
-    [min, max] = [Math.min(min, now), Math.max(max, stage.driver.running().length)];
+    min = Math.min(min, now);
+    max = Math.max(max, stage.driver.running().length);
     return await isReplaced(stage, 8, 1);
   });
   assert.equal(min, 8);

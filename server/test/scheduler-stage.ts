@@ -189,7 +189,9 @@ export class Stage {
         build_id: release.buildId,
         settings: toJson(settings),
         artifact: toJson(artifact),
-        ...{ number: this.#releases, cause: "create", state: "starting" },
+        number: this.#releases,
+        cause: "create",
+        state: "starting",
       })
       .execute();
     return { ...release, artifact };

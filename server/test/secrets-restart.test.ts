@@ -29,7 +29,8 @@ async function release({ db }: ApiUnderTest, appId: string): Promise<void> {
 
 test("only apps that use the secrets and have a release are restarted, and the log tells how many", async (t) => {
   const api = await startManagementApi(t);
-  const [one, two] = [await addApp(api, "app-one"), await addApp(api, "app-two")];
+  const one = await addApp(api, "app-one");
+  const two = await addApp(api, "app-two");
   await addApp(api, "app-three");
   await release(api, one);
   await release(api, two);

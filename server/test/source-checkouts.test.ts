@@ -19,15 +19,14 @@ type Fetch = (checkoutOf: AppId | null, from?: { repo?: string; commit?: string 
 function open(sourcesDir: string, server: GitServer): { readonly source: GitSource; readonly fetch: Fetch } {
   const source = new GitSource({
     git: new Git({ toolEnvironment: { PATH: process.env["PATH"] ?? "" } }),
-    ...{
-      hosts: { defaultUrl: server.urlTemplate, otherUrls: [] },
-      timeoutMs: 30_000,
-      bytesMax: 50_000_000,
-      sourcesDir,
-    },
+    hosts: { defaultUrl: server.urlTemplate, otherUrls: [] },
+    timeoutMs: 30_000,
+    bytesMax: 50_000_000,
+    sourcesDir,
     findCredential: () => Promise.resolve(null),
     guard: new OutwardGuard({ allow: [] }),
-    ...{ clock: systemClock, log: silentLog },
+    clock: systemClock,
+    log: silentLog,
   });
   const fetch: Fetch = (checkoutOf, { repo = "app", commit = null }: { repo?: string; commit?: string | null } = {}) =>
     source.fetch({

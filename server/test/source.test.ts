@@ -234,7 +234,8 @@ test("a tree that unpacks to far more than was sent is refused before a file is 
     [blob, "100644 blob"],
     [emptyTree, "040000 tree"],
   ] as const) {
-    let [object, kind]: [string, string] = [inner, innerKind];
+    let object: string = inner;
+    let kind: string = innerKind;
     for (let level = 0; level < 12; level++) {
       const entries = Array.from({ length: 10 }, (_, index) => `${kind} ${object}\te${index}`).join("\n");
       object = await server.git("acme", "app", ["mktree"], `${entries}\n`);

@@ -36,8 +36,13 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
   await routes.start();
   t.after(() => routes.stop());
   const proxy = new Proxy({
-    ...{ routes, tokens: management.door.door, view: new ReplicaView(), log: silentLog, clock: systemClock },
-    ...{ nudge: () => undefined, onFinished: () => undefined },
+    routes,
+    tokens: management.door.door,
+    view: new ReplicaView(),
+    log: silentLog,
+    clock: systemClock,
+    nudge: () => undefined,
+    onFinished: () => undefined,
     limits: { lineLengthMax: 10, bodyBytesMax: 1_000_000 },
     trustedProxies,
   });
@@ -50,7 +55,9 @@ async function openSecond(t: TestContext, fixture: { url: Secret; secretKey: str
       dashboardUrl: `${baseUrl}/dashboard`,
       appHosts: new AppHosts("localhost"),
     }),
-    ...{ deploysPerMinute: 1000, requestsPerMinute: 1_000_000, trustedProxies },
+    deploysPerMinute: 1000,
+    requestsPerMinute: 1_000_000,
+    trustedProxies,
     hardware: () => ({ items: [] }),
     operatorPlatform: () =>
       Promise.resolve({

@@ -55,7 +55,8 @@ test("the list of tokens tells when and from where one was used last, and the au
 test("an address is new once, for all tokens of an account and for all platforms", async (t) => {
   const clock = movableClock();
   const accounts = await testAccounts(t, { clock });
-  const [uses, second] = [usesOf(accounts, clock), usesOf(accounts, clock)];
+  const uses = usesOf(accounts, clock);
+  const second = usesOf(accounts, clock);
   const caller = await newCaller(accounts);
   for (const one of [uses, second]) {
     for (const address of ["192.0.2.1", "::ffff:192.0.2.2", "192.0.2.1", "2001:DB8::1", "unknown"])
@@ -80,7 +81,8 @@ test("an address is new once, for all tokens of an account and for all platforms
 test("a later use that another platform wrote stays", async (t) => {
   const clock = movableClock();
   const accounts = await testAccounts(t, { clock });
-  const [late, early] = [usesOf(accounts, clock), usesOf(accounts, clock)];
+  const late = usesOf(accounts, clock);
+  const early = usesOf(accounts, clock);
   const caller = await newCaller(accounts);
   early.note(caller, "192.0.2.1");
   clock.moveMs = 5_000;

@@ -47,8 +47,11 @@ test("a body over the limit gets its 413 read, whatever its route and however it
   const api = await startManagementApi(t, {
     listen: async (context, app) => {
       const listener = createListener({
-        ...{ handle: () => undefined, upgrade: () => undefined, clock: systemClock },
-        ...{ trustedProxies: new TrustedProxies([]), fallback: (request, response) => app.routing(request, response) },
+        handle: () => undefined,
+        upgrade: () => undefined,
+        clock: systemClock,
+        trustedProxies: new TrustedProxies([]),
+        fallback: (request, response) => app.routing(request, response),
       });
       const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
       context.after(async () => {

@@ -27,9 +27,15 @@ const underWay: ReadonlySet<string> = new Set([runs.running, runs.waiting, runs.
 const isUnderWay = ({ id, runId }: Json): boolean => underWay.has(id) || underWay.has(runId);
 /** What a use of a token, a new month or the cost of calls changes, and what is new. */
 const moving = new Set([
-  ...["pageUrl", "call_records_per_minute", "call_retention_days"],
-  ...["lastBuildStatus", "lastBuildReason", "lastBuildEndedAt", "latestBuildId"],
-  ...["last_used_at", "last_used_address"],
+  "pageUrl",
+  "call_records_per_minute",
+  "call_retention_days",
+  "lastBuildStatus",
+  "lastBuildReason",
+  "lastBuildEndedAt",
+  "latestBuildId",
+  "last_used_at",
+  "last_used_address",
   "month",
   "spent_cents",
   "drawn_micros",
@@ -43,7 +49,9 @@ const moving = new Set([
   "autoDeployPausedReason",
   "liveRelease",
   "settings",
-  ...["storage_cost_micros", "storage_gb_seconds", "total_storage_gb_seconds"],
+  "storage_cost_micros",
+  "storage_gb_seconds",
+  "total_storage_gb_seconds",
 ]);
 /** Lists that grow, and endpoints, of which deliveries that are under way tell more. */
 const growing = /\/(logs|audit-log|billing\/ledger|webhook-endpoints)\?/;
@@ -153,7 +161,11 @@ async function answersAreThoseOfBefore({ platform, database }: OldPlatform): Pro
     { ...live, name: "teller", number: 1 },
     {
       ...live,
-      ...{ name: "web", number: 1, state: "replaced", reason: "A newer release took its place.", atNext: true },
+      name: "web",
+      number: 1,
+      state: "replaced",
+      reason: "A newer release took its place.",
+      atNext: true,
     },
     { ...live, name: "web", number: 2, cause: "rebuild" },
   ]);
@@ -348,7 +360,8 @@ async function auditLogIsOneChain({ platform }: OldPlatform, t: TestContext): Pr
   const headers = { authorization: `Bearer ${serviceAccountToken}` };
   const exported = await (await fetch(baseUrl + of(platform, "audit-log/export"), { headers })).text();
   const folder = temporaryFolder(t, "auditor");
-  const [earlier, later] = [join(folder, "earlier.ndjson"), join(folder, "later.ndjson")];
+  const earlier = join(folder, "earlier.ndjson");
+  const later = join(folder, "later.ndjson");
   writeFileSync(earlier, earlierExport);
   writeFileSync(later, exported);
   const keys = ["--keys", `${baseUrl}/.well-known/jwks.json`];
@@ -362,7 +375,8 @@ async function auditLogIsOneChain({ platform }: OldPlatform, t: TestContext): Pr
   assert.equal(verified.code, 0, verified.out);
   assert.match(verified.out, /It continues the earlier export/);
   const entries = (text: string): string[] => text.split("\n").filter((line) => line.includes('"action":'));
-  const [before, now] = [entries(earlierExport), entries(exported)];
+  const before = entries(earlierExport);
+  const now = entries(exported);
   assert.ok(before.length > 20 && now.length > before.length);
   assert.deepEqual(now.slice(0, before.length), before);
 }

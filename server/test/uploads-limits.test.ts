@@ -37,7 +37,9 @@ test("an upload ends when the disk gets full, and goes on when there is room aga
   const room = { bytes: 1e9, reserveBytes: 1e6 };
   const disk = { room, buildRefusal: () => null };
   const uploads = new Uploads({
-    ...{ db: api.db, clock: systemClock, uploadsDir: api.uploadsDir },
+    db: api.db,
+    clock: systemClock,
+    uploadsDir: api.uploadsDir,
     ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
     bytesMax: 1e9,
     disk,
@@ -64,7 +66,9 @@ test("slow uploads of a project leave half of the places to others", async (t) =
   const room = { bytes: 1e9, reserveBytes: 0 };
   const disk = { room, buildRefusal: () => null };
   const uploads = new Uploads({
-    ...{ db: api.db, clock: systemClock, uploadsDir: api.uploadsDir },
+    db: api.db,
+    clock: systemClock,
+    uploadsDir: api.uploadsDir,
     ownerKeyOf: ownerKeys({ db: api.db, clock: systemClock }),
     bytesMax: 1e6,
     disk,

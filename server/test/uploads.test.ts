@@ -58,15 +58,17 @@ async function progress(url: string): Promise<Json> {
 test("files that are uploaded become a release; the next upload is a build of the same app", async (t) => {
   const { deployed, api, folder } = await stage(t);
   const payload = {
-    ...{ include: ["./*"], exclude: [], shellCommands: null, preBuildCommands: null, runtime: "cortex" },
-    ...{
-      logLevel: "INFO",
-      disableBuildLogs: false,
-      cliVersion: "1.2.3",
-      cerebrium_toml: toml,
-      cpu: 1.5,
-      compute: ["CPU"],
-    },
+    include: ["./*"],
+    exclude: [],
+    shellCommands: null,
+    preBuildCommands: null,
+    runtime: "cortex",
+    logLevel: "INFO",
+    disableBuildLogs: false,
+    cliVersion: "1.2.3",
+    cerebrium_toml: toml,
+    cpu: 1.5,
+    compute: ["CPU"],
   };
   const first = await deployed({ "main.py": mainPy, "bin/tool.sh": "#!/bin/sh\n" }, payload);
   assert.equal(first.status, "success", first.reason ?? "");

@@ -41,7 +41,11 @@ export async function assertReplicasExact(db: Db, attosOf: AttosOf): Promise<big
     const toMs = Math.max(fromMs, row.until_at.getTime());
     assert.equal(Number(row.ms), toMs - fromMs, `${row.id}: each millisecond is counted once`);
     const resources = {
-      ...{ compute: row.compute, computeTier: row.compute_tier, provider: null, region: null, gpuCount: row.gpu_count },
+      compute: row.compute,
+      computeTier: row.compute_tier,
+      provider: null,
+      region: null,
+      gpuCount: row.gpu_count,
       coreThousandths: BigInt(Math.round(Number(row.cpu_cores) * 1000)),
       gbThousandths: BigInt(Math.round(Number(row.memory_gb) * 1000)),
     };
@@ -60,7 +64,8 @@ export async function assertStorageExact(db: Db, attosOf: StorageAttosOf): Promi
       from volume_uses u left join usage_slices s on s.source_id = u.id group by u.id`.execute(db);
   let total = 0n;
   for (const { id, size, from, to, micros, ms } of rows) {
-    const [fromMs, toMs] = [from.getTime(), Math.max(from.getTime(), to.getTime())];
+    const fromMs = from.getTime();
+    const toMs = Math.max(from.getTime(), to.getTime());
     assert.equal(Number(ms), toMs - fromMs, `${id}: each millisecond is counted once`);
     const exact = (attosOf(BigInt(size), fromMs, toMs) + attosOfMicro / 2n) / attosOfMicro;
     assert.equal(BigInt(micros), exact, `${id}: the exact price, rounded once`);

@@ -89,9 +89,20 @@ describe("a replica", () => {
     const never = newReplicaId("app");
     const backend = await addInstance(stage.db, { instanceId: "usage", name: "process" });
     await stage.rows.insert({
-      ...{ replicaId: never, projectId, ...place, backend, isTrial: false },
-      ...{ compute: "CPU", computeTier: "interruptible" },
-      ...{ gpuCount: 0, cpuCores: 1, memoryGb: 2, provider: null, region: null, createdAt: noon, restarts: 0 },
+      replicaId: never,
+      projectId,
+      ...place,
+      backend,
+      isTrial: false,
+      compute: "CPU",
+      computeTier: "interruptible",
+      gpuCount: 0,
+      cpuCores: 1,
+      memoryGb: 2,
+      provider: null,
+      region: null,
+      createdAt: noon,
+      restarts: 0,
     });
     await stage.seen(never, noon + 2 * hour);
     await stage.stop(never, noon + 3 * hour);

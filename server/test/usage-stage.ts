@@ -122,8 +122,18 @@ export class UsageStage {
     } as const;
     const backend = await addInstance(this.db, { instanceId: "usage", name: "process" });
     await this.rows.insert({
-      ...{ replicaId, projectId, appId, releaseId, buildId, backend, isTrial: false, ...plain },
-      ...{ provider: null, region: null, createdAt: startMs, ...wish },
+      replicaId,
+      projectId,
+      appId,
+      releaseId,
+      buildId,
+      backend,
+      isTrial: false,
+      ...plain,
+      provider: null,
+      region: null,
+      createdAt: startMs,
+      ...wish,
     });
     await this.rows.change(replicaId, { kind: "started", at: startMs, address: { host: "127.0.0.1", port: 1 } });
     return replicaId;
@@ -166,9 +176,16 @@ export class UsageStage {
     await this.db
       .insertInto("builds")
       .values({
-        ...{ id, project_id: projectId, app_id: place.appId, number: given.number, cause: "push" },
-        ...{ status: "build_failure", request: toJson({}), settings: toJson({ cpu: 2, memory: 4.5 }) },
-        ...{ created_at: new Date(given.startedMs), started_at: new Date(given.startedMs) },
+        id,
+        project_id: projectId,
+        app_id: place.appId,
+        number: given.number,
+        cause: "push",
+        status: "build_failure",
+        request: toJson({}),
+        settings: toJson({ cpu: 2, memory: 4.5 }),
+        created_at: new Date(given.startedMs),
+        started_at: new Date(given.startedMs),
         ended_at: new Date(to ?? given.startedMs + 1_000),
         environment_started_at: from === undefined ? null : new Date(from),
         environment_ended_at: to === undefined ? null : new Date(to),
@@ -183,9 +200,17 @@ export class UsageStage {
     const isFixed = (wish.coupon_type ?? "fixed_amount") === "fixed_amount";
     await this.coupons.create(
       termsOf({
-        ...{ code, name: "Test", coupon_type: "fixed_amount", percentage_rate: null, frequency: "once" },
-        ...{ amount_cents: isFixed ? 1_000 : null, amount_currency: isFixed ? "USD" : null },
-        ...{ frequency_duration: null, expiration_at: null, reusable: false, max_uses: null },
+        code,
+        name: "Test",
+        coupon_type: "fixed_amount",
+        percentage_rate: null,
+        frequency: "once",
+        amount_cents: isFixed ? 1_000 : null,
+        amount_currency: isFixed ? "USD" : null,
+        frequency_duration: null,
+        expiration_at: null,
+        reusable: false,
+        max_uses: null,
         ...wish,
       }),
       byPlatform,
@@ -213,15 +238,14 @@ export class UsageStage {
     const row = rows[0] ?? {};
     const of = (name: string): bigint => BigInt(row[name] ?? "0");
     return {
-      ...{
-        slices: of("slices"),
-        days: of("days"),
-        months: of("months"),
-        projectDays: of("projectDays"),
-        stretches: of("stretches"),
-        posted: of("posted"),
-      },
-      ...{ receivable: of("receivable"), drawn: of("drawn") },
+      slices: of("slices"),
+      days: of("days"),
+      months: of("months"),
+      projectDays: of("projectDays"),
+      stretches: of("stretches"),
+      posted: of("posted"),
+      receivable: of("receivable"),
+      drawn: of("drawn"),
     };
   }
 }

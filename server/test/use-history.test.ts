@@ -59,7 +59,10 @@ async function startStage(t: Parameters<typeof startManagementApi>[0]) {
     calls: [] as CountedCalls[],
   };
   const parts: UseHistoryParts = {
-    ...{ db: api.db, clock, log: silentLog, lifecycle: new Lifecycle({ log: silentLog, clock }) },
+    db: api.db,
+    clock,
+    log: silentLog,
+    lifecycle: new Lifecycle({ log: silentLog, clock }),
     replicas: () => state.replicas,
     calls: () => state.calls,
     driver: { usage: () => Promise.resolve(new Map(state.usage)) },
@@ -69,7 +72,8 @@ async function startStage(t: Parameters<typeof startManagementApi>[0]) {
 
 test("charts tell cores, memory, GPUs, replicas and calls by the minute, and of one replica alone", async (t) => {
   const { api, clock, state, history, parts } = await startStage(t);
-  const [appId, other] = [await createApp(api, "busy"), await createApp(api, "idle")];
+  const appId = await createApp(api, "busy");
+  const other = await createApp(api, "idle");
   const hour = new Date(clock.now() - (clock.now() % minuteMs)).toISOString();
   const [one, two] = ["r-one", "r-two"] as ReplicaId[] as [ReplicaId, ReplicaId];
   const beganAtMs = clock.monotonicMs() - 10_000;
@@ -151,7 +155,9 @@ test("an app with very many replicas has as many rows as one with twenty, and th
   const { api, clock, state, history } = await startStage(t);
   const appId = await createApp(api, "wide");
   state.replicas = Array.from({ length: 300 }, (_, index) => ({
-    ...{ appId, replicaId: `r-${index}` as ReplicaId, state: "ready" as const },
+    appId,
+    replicaId: `r-${index}` as ReplicaId,
+    state: "ready" as const,
     beganAtMs: clock.monotonicMs() - 1000 + index,
   }));
   for (const { replicaId } of state.replicas) state.usage.set(replicaId, { cpuSeconds: 0, memoryBytes: 10 });

@@ -15,7 +15,8 @@ import { startManagementApi } from "#test/support/management-api.ts";
 import { VirtualClock } from "#test/support/virtual-clock.ts";
 
 /** At once and waiting, of one project. */
-const [projectMax, waitingMax] = [32, 256];
+const projectMax = 32;
+const waitingMax = 256;
 
 test("downloads that wait for others to end have no file open", async (t) => {
   const api = await startManagementApi(t);

@@ -44,7 +44,8 @@ async function stage(t: TestContext, settings: Record<string, string> = {}) {
   };
   const complete = (upload_id: string, path: string, etags: readonly (string | null)[]) =>
     platform.api("POST", `${volume}/cp/complete?region=`, {
-      ...{ upload_id, file_path: path },
+      upload_id,
+      file_path: path,
       parts: etags.map((etag, index) => ({ part_number: index + 1, etag })),
     });
   const download = async (path: string): Promise<Response> => {
@@ -96,7 +97,10 @@ test("an app reads and changes what was uploaded, and what it writes is download
   }
   assert.equal((await platform.api("DELETE", `${volume}/rm?file_path=data/`)).status, 200);
   assert.deepEqual(await call("add", { path: "new/x", text: "" }).then((names) => (names as string[]).toSorted()), [
-    ...["new", "passwd", "pipe", "top"],
+    "new",
+    "passwd",
+    "pipe",
+    "top",
   ]);
   const removed = join(platform.dataDir, "storage", ".removed");
   await until("its space is freed", async () => (await readdir(removed)).length === 0);
@@ -163,7 +167,8 @@ test("an upload goes on after a kill, the old file stays until it is complete, a
   const { upload_id: id, parts } = await begin("f", 3);
   const send = (number: number): Promise<string | null> =>
     put(here(platform, parts[number - 1].url), content.subarray((number - 1) * partBytes, number * partBytes));
-  const [third, first] = [await send(3), await send(1)];
+  const third = await send(3);
+  const first = await send(1);
   await kill();
   assert.equal(await (await download("f")).text(), "old");
   const second = await send(2);

@@ -44,7 +44,9 @@ async function stage(t: TestContext, options: Parameters<typeof startManagementA
   const complete = async (upload_id: string, file_path: string, etags: readonly (string | null)[]) =>
     await api.call("POST", `${volume}/cp/complete?region=us-east-1`, {
       body: {
-        ...{ upload_id, file_path, region: "us-east-1" },
+        upload_id,
+        file_path,
+        region: "us-east-1",
         parts: etags.map((etag, index) => ({ part_number: index + 1, etag })),
       },
     });
@@ -335,12 +337,16 @@ test("uploads that began while there was space take no more of it together, whet
   const { api, volume, folder, begin } = await stage(t, { storageBytes: 1e9 });
   mkdirSync(folder, { recursive: true });
   assert.equal((await api.call("PATCH", `${volume}/resize`, { body: { newSizeGb: 1 } })).status, 200);
-  const [one, other] = [await begin("one", 150), await begin("other", 150)];
+  const one = await begin("one", 150);
+  const other = await begin("other", 150);
   const address = (begun: Begun, number: number) => begun.parts[number - 1]?.url ?? "";
   // Together with those below, 190 parts fit.
   const rows = (begun: Begun, first: number, count: number) =>
     Array.from({ length: count }, (_, index) => ({
-      ...{ upload_id: begun.upload_id, number: first + index, size_bytes: partBytes, digest: "" },
+      upload_id: begun.upload_id,
+      number: first + index,
+      size_bytes: partBytes,
+      digest: "",
     }));
   await api.db
     .insertInto("volume_upload_parts")
@@ -365,7 +371,8 @@ test("addresses end with their time, and what has arrived by then is removed", a
   const { api, begin, complete, upload, addressOf } = await stage(t);
   await upload("f", Buffer.from("x"));
   const download = await addressOf("f");
-  const [old, current] = [await begin("old", 1), await begin("current", 1)];
+  const old = await begin("old", 1);
+  const current = await begin("current", 1);
   const urlOf = ({ parts }: Begun): string => parts[0]?.url ?? "";
   const part = await put(urlOf(old), Buffer.from("x"));
   const kept = await put(urlOf(current), Buffer.from("y"));

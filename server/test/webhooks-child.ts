@@ -31,10 +31,16 @@ const notifications = new Notifications({ url, log: silentLog });
 await notifications.start();
 const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });
 const webhooks = new Webhooks({
-  ...{ db, notifications, clock: systemClock, log: silentLog, instanceId: "crashing" },
+  db,
+  notifications,
+  clock: systemClock,
+  log: silentLog,
+  instanceId: "crashing",
   sealer: new Sealer(["11".repeat(32)]),
   client: new OutwardClient({ guard, clock: systemClock, userAgent: "Slipway" }),
-  ...{ atOnce: 16, leaseMs: 3000, surveyMs: 200 },
+  atOnce: 16,
+  leaseMs: 3000,
+  surveyMs: 200,
   onStep: (name) => {
     if (name === step && timesLeft-- === 0) process.kill(process.pid, "SIGKILL");
   },

@@ -103,8 +103,15 @@ export async function webhookStage(t: TestContext): Promise<Stage> {
       const guard = new OutwardGuard({ allow: ["127.0.0.0/8"] });
       const client = new OutwardClient({ guard, clock: systemClock, userAgent: "Slipway" });
       const webhooks = new Webhooks({
-        ...{ db, sealer, notifications, client, clock: systemClock, log: silentLog },
-        ...{ atOnce: 64, drainMs: 0, surveyMs: 200 },
+        db,
+        sealer,
+        notifications,
+        client,
+        clock: systemClock,
+        log: silentLog,
+        atOnce: 64,
+        drainMs: 0,
+        surveyMs: 200,
         ...options,
       });
       await webhooks.start();
@@ -118,8 +125,16 @@ export async function webhookStage(t: TestContext): Promise<Stage> {
     delivery(url, changes = {}) {
       const body = changes.body ?? Buffer.from('{"result":"fine"}');
       return {
-        ...{ projectId, appId: appIdOf(projectId, "hello"), runId: newRunId(), url, secret: null },
-        ...{ statusCode: 200, contentType: "application/json", contentFields: null, body, bodyBytes: body.length },
+        projectId,
+        appId: appIdOf(projectId, "hello"),
+        runId: newRunId(),
+        url,
+        secret: null,
+        statusCode: 200,
+        contentType: "application/json",
+        contentFields: null,
+        body,
+        bodyBytes: body.length,
         ...changes,
       };
     },

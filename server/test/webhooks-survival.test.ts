@@ -201,7 +201,8 @@ test("a lease is extended for as long as a slow receiver takes", async (t) => {
   const { db, projectId } = stage;
   // Long enough that a busy machine does not stand still for two thirds of it, after which the other one would send it too.
   const leaseMs = 3000;
-  const [one] = [await stage.open({ leaseMs }), await stage.open({ leaseMs })];
+  const one = await stage.open({ leaseMs });
+  await stage.open({ leaseMs });
   const answers: (() => void)[] = [];
   receiver.answer = (response) => void answers.push(() => response.writeHead(200).end());
   const [added] = await addAll(db, one, [stage.delivery(`${receiver.url}/hook`)]);

@@ -57,7 +57,9 @@ async function allPages<Item>(ask: (nextToken: string | null) => Promise<Page<It
 }
 
 const pauseParts = (stage: Stage): Parameters<typeof pauseDead>[0] => ({
-  ...{ db: stage.db, clock: systemClock, log: silentLog },
+  db: stage.db,
+  clock: systemClock,
+  log: silentLog,
   onStep: () => undefined,
 });
 
@@ -133,7 +135,8 @@ test("a range of failed deliveries is sent again, the others are left alone, and
              where id in (select id from webhook_deliveries where state = 'failed' order by number limit 10)`.execute(
     db,
   );
-  const [now, hourMs] = [Date.now(), 3_600_000];
+  const now = Date.now();
+  const hourMs = 3_600_000;
   const range = { from: new Date(now - 48 * hourMs), to: new Date(now - 12 * hourMs), state: "failed" } as const;
   assert.deepEqual(await webhooks.useCases.replayRange(projectId, range, by), { replayed: 10, hasMore: false });
   await until("ten more are delivered", async () => (await countStates(db))["delivered"] === 11);

@@ -27,7 +27,11 @@ test("an answer arrives as the caller got it: bytes, content type, status, run, 
   const webhooks = await stage.open();
   const body = randomBytes(100_000);
   const delivery = stage.delivery(`${receiver.url}/hook?job=7`, {
-    ...{ body, bodyBytes: body.length, contentType: "image/png", statusCode: 422, secret: new Secret("the caller's") },
+    body,
+    bodyBytes: body.length,
+    contentType: "image/png",
+    statusCode: 422,
+    secret: new Secret("the caller's"),
   });
   const [added] = await addAll(stage.db, webhooks, [delivery]);
   assert.ok(added);

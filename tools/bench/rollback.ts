@@ -73,7 +73,9 @@ type Run = { readonly path: string; readonly rounds: number; readonly print: (li
 
 async function runRounds(platform: PlatformProcess, { path, rounds, print }: Run): Promise<RollbackResult> {
   const load = startLoad(platform);
-  const [commandMs, firstMs, bareMs]: [number[], number[], number[]] = [[], [], []];
+  const commandMs: number[] = [];
+  const firstMs: number[] = [];
+  const bareMs: number[] = [];
   try {
     for (let round = 0; round <= rounds; round++) {
       const live = round % 2 === 0 ? 2 : 1;

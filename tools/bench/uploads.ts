@@ -117,8 +117,12 @@ async function deploy(
   if (ended.status !== "success") throw new Error(`${what}: ${ended.status}: ${ended.reason}`);
   memory.push(peakOf(platform));
   return {
-    ...{ what, zipBytes: size, keptBytes, uploadSeconds: (uploaded - began) / 1000 },
-    ...{ buildSeconds: (performance.now() - uploaded) / 1000, memoryBytes: Math.max(...memory) },
+    what,
+    zipBytes: size,
+    keptBytes,
+    uploadSeconds: (uploaded - began) / 1000,
+    buildSeconds: (performance.now() - uploaded) / 1000,
+    memoryBytes: Math.max(...memory),
   };
 }
 

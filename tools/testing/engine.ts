@@ -88,7 +88,8 @@ async function makeBaseImage(): Promise<string> {
   const certificates = "/etc/ssl/certs/ca-certificates.crt";
   const left = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*"];
   const options = [
-    ...["--variant=minbase", "--include=python3,python3-venv,ca-certificates"],
+    "--variant=minbase",
+    "--include=python3,python3-venv,ca-certificates",
     ...left.map((path) => `--dpkgopt=path-exclude=${path}`),
     ...(existsSync(certificates) ? [`--customize-hook=copy-in ${certificates} /etc/ssl/certs/`] : []),
   ];

@@ -50,7 +50,8 @@ function checkImport(path: string, one: Import, declared: Declared): string | nu
 function checkDirection(path: string, target: string): string | null {
   if (isTest(path) || path.startsWith("tools/")) return null;
   if (isTest(target)) return `${target} is for tests only`;
-  const [from, to] = [areaOf(path), areaOf(target)];
+  const from = areaOf(path);
+  const to = areaOf(target);
   if (from === null || from === to) return null;
   const allowed: readonly string[] = importTable[from];
   if (to === null) return `${from} may not import ${target}; let platform.ts hand over what it needs`;

@@ -1,16 +1,21 @@
-// Rules about the shape of a file: its size and that of its functions, its name, its opening comment, and a doc comment on every
-// exported function, class, interface and value.
+// Rules about the shape of a file: its size and that of its functions, its name, its opening comment, a doc comment on every
+// exported function, class, interface and value, and one variable a declaration.
 import { posix } from "node:path";
 import type { Node } from "typescript/unstable/ast";
 import {
+  isArrayBindingPattern,
+  isArrayLiteralExpression,
   isArrowFunction,
+  isBinaryExpression,
   isCallExpression,
   isConstructorDeclaration,
   isFunctionDeclaration,
   isFunctionExpression,
   isIdentifier,
   isMethodDeclaration,
+  isSpreadElement,
   isTypeAliasDeclaration,
+  isVariableDeclaration,
   isVariableStatement,
 } from "typescript/unstable/ast/is";
 import { emptyNames, sizesMax } from "#rules.ts";
@@ -32,7 +37,30 @@ export function shapeFindings(sources: readonly Source[]): Finding[] {
     ...fileName(source.path),
     ...opening(source),
     ...(isTest(source.path) ? [] : undocumentedExports(source)),
+    ...pairedValues(source),
   ]);
+}
+
+/** Values that are put into an array only to give several variables theirs in one statement. */
+function pairedValues({ path, tree }: Source): Finding[] {
+  const findings: Finding[] = [];
+  walk(tree, (node) => {
+    const values = valuesPairedIn(node);
+    if (values === null || values.some((value) => isSpreadElement(value))) return;
+    const what = "gives several variables their values in one statement; write one statement for each";
+    findings.push({ path, line: lineOf(tree, node), rule: "pairs", what });
+  });
+  return findings;
+}
+
+function valuesPairedIn(node: Node): readonly Node[] | null {
+  if (isVariableDeclaration(node)) {
+    const { name, initializer } = node;
+    if (!isArrayBindingPattern(name) || initializer === undefined) return null;
+    return isArrayLiteralExpression(initializer) ? initializer.elements : null;
+  }
+  if (!isBinaryExpression(node) || !isArrayLiteralExpression(node.left)) return null;
+  return isArrayLiteralExpression(node.right) ? node.right.elements : null;
 }
 
 function fileSize({ path, text }: Source): Finding[] {

@@ -180,7 +180,9 @@ export class ChainCheck {
   /** Two entries follow the same entry; the one that the next entry links to is genuine. */
   #twins(line: number, given: EntryLine): Doubt {
     const { number, hash } = given;
-    const [earlier, next, { project, through }] = [this.#lastLine, this.#next, this.#header];
+    const earlier = this.#lastLine;
+    const next = this.#next;
+    const { project, through } = this.#header;
     const judge = ({ entries }: Survey): Broken => {
       const follower = entries.get(next)?.entry;
       const isTrue =
@@ -232,7 +234,8 @@ export class ChainCheck {
 
   /** A checkpoint too late after its entry: it was moved, or the entry before it was inserted. */
   #lateCheckpoint(line: number, number: number): Doubt {
-    const [lastLine, last] = [this.#lastLine, this.#last.number];
+    const lastLine = this.#lastLine;
+    const last = this.#last.number;
     const judge = ({ entries }: Survey): Broken => {
       const position = entries.get(last)?.line;
       if (position !== undefined) {

@@ -139,11 +139,15 @@ function isWhole(entry: unknown): boolean {
 function rebuildEntry({ number, hash, entry }: EntryLine): EntryLine {
   const { id, timestamp, action, actor, outcome, resource, requestId, address, userAgent, changes, reason } = entry;
   const rebuilt: ShownEntry = {
-    ...{ id, timestamp, action },
+    id,
+    timestamp,
+    action,
     actor: { type: actor?.type, id: actor?.id, name: actor?.name },
     outcome,
     resource: resource === null ? null : { type: resource?.type, id: resource?.id, name: resource?.name },
-    ...{ requestId, address, userAgent },
+    requestId,
+    address,
+    userAgent,
     changes: changes === null ? null : (inOrder(changes) as ShownEntry["changes"]),
     reason,
   };

@@ -4,7 +4,9 @@ import { describe, test } from "node:test";
 import { phasesOf, type TimedRun } from "./run-phases.ts";
 
 const warm: TimedRun = {
-  ...{ activatorQueueTimeMs: 0, containerQueueTimeMs: 0, executionTimeMs: 40 },
+  activatorQueueTimeMs: 0,
+  containerQueueTimeMs: 0,
+  executionTimeMs: 40,
   queueProxyWaitEndedAt: "2026-01-01T00:00:10.000Z",
   containerStartedAt: "2026-01-01T00:00:00.000Z",
 };

@@ -134,7 +134,11 @@ function useDraft(): Draft {
   };
   return {
     form: { texts, refusals, isChecked, change },
-    ...{ toml, isNameInToml, variables, setVariables, wrong },
+    toml,
+    isNameInToml,
+    variables,
+    setVariables,
+    wrong,
     check: () => setChecked(true),
     refuse: (field, message) => setRefusals({ [field]: message }),
   };

@@ -48,10 +48,8 @@ export function PriceLine({ form, files }: PriceLineProps): ReactNode {
       </p>
     );
   }
-  const [replicasMin, replicasMax] = [
-    numberOf("minReplicaCount", appFields.minReplicaCount.default),
-    numberOf("maxReplicaCount", appFields.maxReplicaCount.default),
-  ];
+  const replicasMin = numberOf("minReplicaCount", appFields.minReplicaCount.default);
+  const replicasMax = numberOf("maxReplicaCount", appFields.maxReplicaCount.default);
   const isProtected = textOf("computeTier") === "protected";
   return (
     <section className="price" aria-label="Estimated price">

@@ -66,7 +66,10 @@ export function SettingField({
   const isMissing = isRequired && text === "" && form.isChecked;
   const said = form.refusals[name] ?? (wasLeft || form.isChecked ? problemIn(form, name) : undefined);
   const shared = {
-    ...{ id: fieldId(name), label, value: text, description: hint ?? row.about },
+    id: fieldId(name),
+    label,
+    value: text,
+    description: hint ?? row.about,
     error: said ?? (isMissing ? `${label} is missing.` : undefined),
     onBlur: () => setLeft(true),
     onChange: ({ currentTarget: { value } }: { currentTarget: { value: string } }) => form.change(name, value),

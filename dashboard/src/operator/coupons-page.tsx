@@ -175,6 +175,7 @@ type CouponBody = {
   readonly code: string;
   readonly name: string;
   readonly coupon_type: "fixed_amount" | "percentage";
+  readonly reusable?: boolean;
 };
 
 /** Numbers as numbers; what is no number goes as it is, so that the platform says what is wrong. */
@@ -186,5 +187,5 @@ function bodyOf(values: Readonly<Record<string, string>>, reusable: boolean): Co
     return [[name, numbers.has(name) && Number.isFinite(Number(text)) ? Number(text) : text]];
   });
   // The contract checks it on the platform.
-  return { ...(Object.fromEntries(entries) as CouponBody), ...{ reusable } };
+  return { ...(Object.fromEntries(entries) as CouponBody), reusable };
 }

@@ -80,7 +80,10 @@ function NewToken({ onToken }: { readonly onToken: (token: string) => void }): R
             required: true,
           },
           {
-            ...{ name: "expires_at", label: "Expires", hint: "Empty: never.", autoComplete: "off" },
+            name: "expires_at",
+            label: "Expires",
+            hint: "Empty: never.",
+            autoComplete: "off",
             placeholder: "2027-01-31T12:00:00Z",
           },
         ]}

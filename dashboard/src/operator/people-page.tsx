@@ -7,8 +7,12 @@ import { Once } from "#parts/once.tsx";
 import { Time, useTitle } from "#parts/show.tsx";
 
 const email: FormField = {
-  ...{ name: "email", label: "Email of the person", type: "email", autoComplete: "off" },
-  ...{ required: true, spellCheck: false },
+  name: "email",
+  label: "Email of the person",
+  type: "email",
+  autoComplete: "off",
+  required: true,
+  spellCheck: false,
 };
 
 /** The page. */

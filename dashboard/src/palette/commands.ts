@@ -37,19 +37,27 @@ export function usePlaces(): readonly Command[] {
     app === undefined
       ? []
       : appPages.map(([name, to, permission]) => ({
-          ...{ key: `app ${name}`, name, note: "this app", permission },
+          key: `app ${name}`,
+          name,
+          note: "this app",
+          permission,
           run: () => navigate({ to, params: { project, app } }),
         }));
   const ofProject =
     project === ""
       ? []
       : projectPages.map(([name, to, permission]) => ({
-          ...{ key: `project ${name}`, name, note: "this project", permission },
+          key: `project ${name}`,
+          name,
+          note: "this project",
+          permission,
           run: () => navigate({ to, params: { project } }),
         }));
   const ofPlatform = isOperator()
     ? operatorPages.map(([name, to]) => ({
-        ...{ key: `operator ${name}`, name: `Operator: ${name}`, note: "all projects" },
+        key: `operator ${name}`,
+        name: `Operator: ${name}`,
+        note: "all projects",
         run: () => navigate({ to }),
       }))
     : [];
@@ -71,7 +79,9 @@ function useActions(): readonly Command[] {
   const scheme = useComputedColorScheme("light") === "dark" ? "light" : "dark";
   const asker = useQuery(askerQuery).data;
   const createProject: Command = {
-    ...{ key: "new project", name: "New project", note: "action" },
+    key: "new project",
+    name: "New project",
+    note: "action",
     run: () => navigate({ to: "/projects/new" }),
   };
   const create: Command = {
@@ -104,13 +114,17 @@ function useNames(): readonly Command[] {
   const projects = useQuery(projectsQuery).data ?? [];
   return [
     ...apps.map(({ id, name }) => ({
-      ...{ key: `one app ${id}`, name, note: "app" },
+      key: `one app ${id}`,
+      name,
+      note: "app",
       run: () => navigate({ to: "/projects/$project/apps/$app", params: { project, app: id } }),
     })),
     ...projects
       .filter(({ id }) => id !== project)
       .map(({ id, name }) => ({
-        ...{ key: `one project ${id}`, name, note: "project" },
+        key: `one project ${id}`,
+        name,
+        note: "project",
         run: () => navigate({ to: "/projects/$project", params: { project: id } }),
       })),
   ];

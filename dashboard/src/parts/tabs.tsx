@@ -40,6 +40,7 @@ export function Tabs({ label, of }: { readonly label: string; readonly of: reado
 function showOpen(tabs: HTMLElement): void {
   const open = tabs.querySelector('[aria-current="page"]');
   if (open === null) return;
-  const [outer, inner] = [tabs.getBoundingClientRect(), open.getBoundingClientRect()];
+  const outer = tabs.getBoundingClientRect();
+  const inner = open.getBoundingClientRect();
   tabs.scrollLeft += inner.left + inner.width / 2 - (outer.left + outer.width / 2);
 }

@@ -87,7 +87,8 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
   const places: BudgetPlace[] = [undefined, ...apps].map((app) => ({ project, app }));
   const budgets = useQueries({ queries: places.map((place) => budgetQuery(place)) });
   const rows = places.map((place, at) => {
-    const [key, answer] = [place.app ?? "", budgets[at]];
+    const key = place.app ?? "";
+    const answer = budgets[at];
     const budget = answer?.data;
     const micros = place.app === undefined ? total : (spent.get(place.app) ?? 0);
     const cents = budget?.spent_cents ?? Math.floor(micros / 10_000);

@@ -7,7 +7,8 @@ import { metricsQuery, numberOf, type Metrics } from "#app/metrics-query.ts";
 import type { AppRef } from "#queries.ts";
 
 /** Of the line, in units of its own. */
-const [width, height] = [96, 20];
+const width = 96;
+const height = 20;
 
 /** The calls. */
 export function CallsOfHour({ app }: { readonly app: AppRef }): ReactNode {

@@ -95,8 +95,14 @@ export class Gate {
     const { endsRuns } = connection;
     const treatment = treat(this.#options.mutation, { text, parameters, endsRuns });
     const statement: Statement = {
-      ...{ connection, text: treatment.text, parameters, tell, isBehind: treatment.early !== undefined },
-      ...{ phase: "waiting", running: undefined, answer: undefined },
+      connection,
+      text: treatment.text,
+      parameters,
+      tell,
+      isBehind: treatment.early !== undefined,
+      phase: "waiting",
+      running: undefined,
+      answer: undefined,
     };
     const rows = treatment.instead ?? treatment.early;
     if (rows !== undefined) {
@@ -126,7 +132,7 @@ export class Gate {
   /** As the server sees the end of a process: what it had sent may still be carried out, nothing comes after it. */
   async drop(owner: Owner): Promise<void> {
     const { seeded, database } = this.#options;
-    for (const statement of [...this.#statements]) {
+    for (const statement of Array.from(this.#statements)) {
       if (statement.connection.owner !== owner) continue;
       const isOnItsWay = statement.phase === "waiting" && !statement.isBehind;
       statement.tell = undefined;
@@ -140,7 +146,7 @@ export class Gate {
       // Another one of its statements may have waited for this one, and is carried out by now.
       if (isBlocked) await this.#lookAtBlocked();
     }
-    for (const connection of [...this.#connections]) {
+    for (const connection of Array.from(this.#connections)) {
       if (connection.owner === owner && connection.underWay === 0) await this.#close(connection);
     }
   }
@@ -152,7 +158,7 @@ export class Gate {
       await this.#options.database.cancel(connection.client);
       await running;
     }
-    for (const connection of [...this.#connections]) await this.#close(connection);
+    for (const connection of Array.from(this.#connections)) await this.#close(connection);
   }
 
   async #carryOut(statement: Statement): Promise<void> {

@@ -132,7 +132,8 @@ export class Ledger {
     const counts = new Map<RunState, number>();
     for (const { state } of this.runs.values()) counts.set(state, (counts.get(state) ?? 0) + 1);
     for (const state of runStates) {
-      const [known, found] = [counts.get(state) ?? 0, look.counts[state] ?? 0];
+      const known = counts.get(state) ?? 0;
+      const found = look.counts[state] ?? 0;
       this.expect(known === found, null, `${found} runs are ${state}, but by what happened there are ${known}`);
     }
     const [misdelivered] = look.misdelivered;

@@ -81,7 +81,10 @@ export class Replicas {
         address: { host: "replica", port: number },
         concurrency: 4,
       },
-      ...{ keepsAnswers: app.keepsAnswers, isAlive: true, held: new Map(), withdrawn: new Set() },
+      keepsAnswers: app.keepsAnswers,
+      isAlive: true,
+      held: new Map(),
+      withdrawn: new Set(),
     };
     this.all.push(replica);
     return replica;
@@ -137,7 +140,7 @@ export class Replicas {
     call.isOver = true;
     call.answer = answer;
     call.cancelEnd();
-    for (const listener of [...call.listeners]) listener(answer);
+    for (const listener of Array.from(call.listeners)) listener(answer);
     call.listeners.clear();
   }
 
@@ -165,7 +168,13 @@ export class Replicas {
     const isBroken = !this.isCalm && seeded.chance(0.08);
     const answer = isBroken ? null : { status, body: Buffer.from(`answer ${number}`) };
     const call: ReplicaCall = {
-      ...{ number, ...of, replica, answer: null, isOver: false, isStubborn: false, isSettled: false },
+      number,
+      ...of,
+      replica,
+      answer: null,
+      isOver: false,
+      isStubborn: false,
+      isSettled: false,
       cancelEnd: this.#clock.after(durationMs, () => this.end(call, answer)),
       listeners: new Set(),
     };

@@ -72,20 +72,30 @@ export class SimPlatform implements Owner {
     const dispatcher = { noteWaiting: () => undefined };
     const outbox = new Outbox({ db, sealer, dispatcher, clock, log, onStep: () => undefined });
     this.runs = new Runs({
-      ...{ db, sealer, instanceId, routes, outbox, leaseMs, clock, log },
+      db,
+      sealer,
+      instanceId,
+      routes,
+      outbox,
+      leaseMs,
+      clock,
+      log,
       notifications: { listen: (channel, run) => this.#listen(channel, run) },
       proxy: this.proxy,
       heldRuns: this.heldRuns,
-      ...{
-        bodyBytesMax: bytesMax,
-        answerBytesMax: bytesMax,
-        runsAtOnce: 20,
-        lineLength: 1000,
-        endReplica: () => undefined,
-      },
+      bodyBytesMax: bytesMax,
+      answerBytesMax: bytesMax,
+      runsAtOnce: 20,
+      lineLength: 1000,
+      endReplica: () => undefined,
     });
     this.useCases = new RunUseCases({
-      ...{ db, clock, log, resultRetentionDays: 7, resultBytesMax: bytesMax, cancelWaitMs: 1 },
+      db,
+      clock,
+      log,
+      resultRetentionDays: 7,
+      resultBytesMax: bytesMax,
+      cancelWaitMs: 1,
       onCancelled: (runId: RunId) => this.runs.cancel(runId),
       builds: { requestCancel },
     });

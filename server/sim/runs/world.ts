@@ -93,7 +93,9 @@ class World {
       nowMs: () => this.#clock.monotonicMs(),
     });
     this.#gate = new Gate({
-      ...{ database, seeded: this.#seeded, mutation: mutation ?? null },
+      database,
+      seeded: this.#seeded,
+      mutation: mutation ?? null,
       afterEach: async () => this.#ledger.apply(await database.look()),
       onNotify: (channel, payload) => this.#spread(channel, payload),
     });
@@ -193,9 +195,16 @@ class World {
     const key = seeded.chance(0.15) ? `key-${seeded.integer(1, 4)}` : null;
     const body = Buffer.from(key ?? `body of ${this.#runs}`);
     platform.runs.accept({
-      ...{ runId, route: app.route, method: "POST", path: "/predict?n=1", lines: "", clientAddress: "203.0.113.1" },
+      runId,
+      route: app.route,
+      method: "POST",
+      path: "/predict?n=1",
+      lines: "",
+      clientAddress: "203.0.113.1",
       webhookEndpoint: seeded.chance(0.5) ? "https://receiver.example/hook" : null,
-      ...{ webhookSecret: null, idempotencyKey: key, retries: seeded.chance(0.5) ? 0 : seeded.integer(1, 3) },
+      webhookSecret: null,
+      idempotencyKey: key,
+      retries: seeded.chance(0.5) ? 0 : seeded.integer(1, 3),
       contentLength: body.length,
       readBody: () => Promise.resolve(body),
       accepted: (as) => {
@@ -232,7 +241,12 @@ class World {
     const name = `${instanceId}/${++this.#processes}`;
     const ledger = this.#ledger;
     const platform: SimPlatform = new SimPlatform({
-      ...{ instanceId, name, clock: this.#clock, seeded: this.#seeded, gate: this.#gate, replicas: this.#replicas },
+      instanceId,
+      name,
+      clock: this.#clock,
+      seeded: this.#seeded,
+      gate: this.#gate,
+      replicas: this.#replicas,
       routes: { byAppId: (appId: AppId) => this.#apps.find((app) => app.appId === appId)?.route },
       appOf: (appId) => this.#appById(appId),
       events: {

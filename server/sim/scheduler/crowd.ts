@@ -28,8 +28,15 @@ export class Crowd {
     this.#cores = this.#seeded.integer(2, 5);
     this.pools = [
       {
-        ...{ name: "small", provider: null, region: null, tier: "protected", takesCpu: true },
-        ...{ cores: this.#cores, memoryGb: 1000, overcommit: 1, gpus: [] },
+        name: "small",
+        provider: null,
+        region: null,
+        tier: "protected",
+        takesCpu: true,
+        cores: this.#cores,
+        memoryGb: 1000,
+        overcommit: 1,
+        gpus: [],
       },
     ];
   }

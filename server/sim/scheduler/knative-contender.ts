@@ -113,8 +113,13 @@ export class KnativeContender implements Contender {
     const order = this.#order++;
     const replicaId = `knative-${order}` as ReplicaId;
     const pod: Pod = {
-      ...{ replicaId, appId: loadAppId, releaseId: "release" as ReleaseId, concurrency: callsPerReplica },
-      ...{ address: { host: replicaId, port: 1 }, order, state: "starting" },
+      replicaId,
+      appId: loadAppId,
+      releaseId: "release" as ReleaseId,
+      concurrency: callsPerReplica,
+      address: { host: replicaId, port: 1 },
+      order,
+      state: "starting",
     };
     this.#pods = [...this.#pods, pod];
     this.#clock.after(coldMs, () => {

@@ -60,7 +60,10 @@ export function knativeTick(
   const isOver = Math.ceil(given.panic / target) / ready >= settings.panicThreshold;
   let { panicSince, panicReplicasMax } = state;
   if (isOver) panicSince = now;
-  else if (panicSince !== null && panicSince + settings.stableWindow < now) [panicSince, panicReplicasMax] = [null, 0];
+  else if (panicSince !== null && panicSince + settings.stableWindow < now) {
+    panicSince = null;
+    panicReplicasMax = 0;
+  }
   if (panicSince !== null) panicReplicasMax = Math.max(panicReplicasMax, stable, panic);
   const raw = panicSince === null ? stable : panicReplicasMax;
   const spare = given.readyCount * settings.callsPerReplica - settings.targetBurstCapacity - given.panic;

@@ -20,11 +20,29 @@ export function addOthers({ rows, driver }: { readonly rows: MemoryRows; readonl
   const release: StoredRelease = { ...ids, settings: settingsWith({ minReplicaCount: 1 }), artifact: { kind: "fake" } };
   const at = VirtualClock.beginMs;
   const row: MemoryRow = {
-    ...{ ...ids, replicaId: elsewhere, backend: { instanceId: "another", name: driver.name }, isTrial: false },
-    ...{ compute: "CPU", computeTier: "interruptible", gpuCount: 0, cpuCores: 1, memoryGb: 1 },
-    ...{ provider: null, region: null, restarts: 0, address: null, reason: null, state: "ready" },
-    ...{ createdAt: at, startedAt: at, readyAt: at, lastKnownAt: at, drainingAt: null, stoppedAt: null },
-    ...{ endOrder: null, graceEndsAt: null },
+    ...ids,
+    replicaId: elsewhere,
+    backend: { instanceId: "another", name: driver.name },
+    isTrial: false,
+    compute: "CPU",
+    computeTier: "interruptible",
+    gpuCount: 0,
+    cpuCores: 1,
+    memoryGb: 1,
+    provider: null,
+    region: null,
+    restarts: 0,
+    address: null,
+    reason: null,
+    state: "ready",
+    createdAt: at,
+    startedAt: at,
+    readyAt: at,
+    lastKnownAt: at,
+    drainingAt: null,
+    stoppedAt: null,
+    endOrder: null,
+    graceEndsAt: null,
   };
   driver.others.set(besideUs, true);
   rows.releases.set(ids.releaseId, release);

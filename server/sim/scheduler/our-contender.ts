@@ -20,7 +20,13 @@ export async function openOurs(clock: VirtualClock, changes: Partial<AppSettings
   rows.releases.set(live.releaseId, { ...live, projectId, appId: loadAppId, artifact: { kind: "fake" } });
   const driver = new FakeDriver({ clock, script: () => ({ ...goodScript, createMs: 50, readyMs: coldMs }) });
   const platform = new SimPlatform({
-    ...{ clock, driver, rows, allowance: everythingAllowed, mutation: null, lineLengthMax, onRetire: () => undefined },
+    clock,
+    driver,
+    rows,
+    allowance: everythingAllowed,
+    mutation: null,
+    lineLengthMax,
+    onRetire: () => undefined,
     routes: { byAppId: () => route, all: () => [route], onChange: () => () => undefined },
     probe: ({ address }) =>
       Promise.resolve(driver.answers(address) ? { ok: true } : { ok: false, reason: "It does not answer." }),

@@ -30,7 +30,9 @@ const slackMs = 3_000;
 /** With the write that follows. */
 const knownMs = slackMs + lostMs;
 /** The shortest pause after the first failed start, and the longest one, with jitter. */
-const [pauseFirstMs, pauseMsMax, jitter] = [1_000, 60_000, 0.9];
+const pauseFirstMs = 1_000;
+const pauseMsMax = 60_000;
+const jitter = 0.9;
 const forgetMs = 600_000;
 /** Begins why a backend without room refuses a start. */
 const noRoom = "There is no ";

@@ -5,8 +5,10 @@ import { runWorld } from "./world.ts";
 
 const [seed = "1", steps = "80", ...kind] = process.argv.slice(2);
 const kinds = {
-  ...{ isLimited: kind.includes("limited"), isStopping: kind.includes("stopping") },
-  ...{ isFailing: kind.includes("failing"), isCrowded: kind.includes("crowded") },
+  isLimited: kind.includes("limited"),
+  isStopping: kind.includes("stopping"),
+  isFailing: kind.includes("failing"),
+  isCrowded: kind.includes("crowded"),
 };
 const report = await runWorld({ seed: Number(seed), steps: Number(steps), ...kinds });
 process.stdout.write(`${JSON.stringify(report)}\n`);

@@ -36,8 +36,19 @@ export class World {
   readonly rows = new MemoryRows();
   readonly driver: FakeDriver;
   readonly report: WorldReport = {
-    ...{ served: 0, refused: 0, crashed: 0, starts: 0, deploys: 0 },
-    ...{ steps: 0, takenBack: 0, restarts: 0, replacements: 0, stops: 0, outages: 0, reclaimed: 0, cuts: 0 },
+    served: 0,
+    refused: 0,
+    crashed: 0,
+    starts: 0,
+    deploys: 0,
+    steps: 0,
+    takenBack: 0,
+    restarts: 0,
+    replacements: 0,
+    stops: 0,
+    outages: 0,
+    reclaimed: 0,
+    cuts: 0,
   };
   platform: SimPlatform;
   readonly crowd: Crowd | null;

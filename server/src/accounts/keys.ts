@@ -41,7 +41,8 @@ export class SigningKeys {
   /** Reads all keys. Throws `CannotStart` when they cannot be opened. */
   async load(db: Db): Promise<void> {
     const load = ++this.#loadsBegun;
-    const [rows, withdrawn] = [await store.listSigningKeys(db), await store.listWithdrawnKeys(db)];
+    const rows = await store.listSigningKeys(db);
+    const withdrawn = await store.listWithdrawnKeys(db);
     if (load < this.#loadInUse) return;
     this.#loadInUse = load;
     this.#rows = new Map(rows.map((one) => [one.id, one]));

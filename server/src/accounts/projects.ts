@@ -35,7 +35,10 @@ export async function createProject(
   await store.insertProject(tx, { id, name });
   if (ownerId !== null) await store.insertMember(tx, { project_id: id, person_id: ownerId, role: "owner" });
   await record(tx, {
-    ...{ projectId: id, action: "project.create", by, resource: { type: "project", id, name } },
+    projectId: id,
+    action: "project.create",
+    by,
+    resource: { type: "project", id, name },
     changes: { name: { new: name } },
   });
   if (ownerId !== null) await notify(tx, "people", ownerId);
@@ -52,7 +55,10 @@ export async function renameProject(
   const row = await store.lockProject(tx, id);
   await store.setProjectName(tx, id, name);
   await record(tx, {
-    ...{ projectId: id, action: "project.update", by, resource: { type: "project", id, name } },
+    projectId: id,
+    action: "project.update",
+    by,
+    resource: { type: "project", id, name },
     changes: { name: { old: row.name, new: name } },
   });
   return { ...row, name };
@@ -72,7 +78,10 @@ export async function deleteProject(tx: Tx, wanted: { id: ProjectId; nowMs: numb
   await store.eraseSecrets(tx, id);
   await store.markDeleted(tx, id, at);
   await record(tx, {
-    ...{ projectId: id, action: "project.delete", by, resource: { type: "project", id, name: row.name } },
+    projectId: id,
+    action: "project.delete",
+    by,
+    resource: { type: "project", id, name: row.name },
     changes: { memberCount: { old: members.length, new: 0 }, tokenCount: { old: tokens.length, new: 0 } },
   });
   for (const token of tokens) await notify(tx, "tokens", token);

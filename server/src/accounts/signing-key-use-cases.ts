@@ -42,7 +42,8 @@ export class SigningKeyUseCases {
       throw new Fault("conflict", message);
     }
     await this.#parts.db.transaction().execute(async (tx) => {
-      const [at, publicSealed] = [new Date(this.#parts.clock.now()), this.#parts.keys.sealedForWithdrawal(id)];
+      const at = new Date(this.#parts.clock.now());
+      const publicSealed = this.#parts.keys.sealedForWithdrawal(id);
       if (!(await markWithdrawn(tx, { keyId: id, at, publicSealed }))) throw notThere(id);
       await record(tx, {
         projectId: null,

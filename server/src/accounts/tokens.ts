@@ -56,7 +56,13 @@ export async function issueToken(
   const role = wish.kind === "service_account" ? wish.role : null;
   const permissions = wish.kind === "service_account" && role === null ? [...(wish.permissions ?? [])] : null;
   const token = await addToken(tx, key, {
-    ...{ id, account_id: id, kind: wish.kind, project_id: projectId, name, role, permissions },
+    id,
+    account_id: id,
+    kind: wish.kind,
+    project_id: projectId,
+    name,
+    role,
+    permissions,
     is_readable: wish.kind === "inference" && wish.isReadable === true,
     created_at: new Date(nowMs),
     expires_at: expiresAt,
@@ -67,7 +73,9 @@ export async function issueToken(
     by,
     resource: { type: wish.kind, id, name },
     changes: {
-      ...{ name: { new: name }, role: { new: role }, expiresAt: { new: expiresAt } },
+      name: { new: name },
+      role: { new: role },
+      expiresAt: { new: expiresAt },
       ...(permissions === null ? {} : { permissions: { new: permissions } }),
     },
   });

@@ -29,7 +29,9 @@ export function apiKeyHandlers({ tokenUseCases: useCases }: HandlerParts) {
       const body = bodyOf(call);
       const end = endOf(body["expires_at"]);
       const wish = {
-        ...{ kind, projectId: projectOf(call), isReadable: body["readable"] === true },
+        kind,
+        projectId: projectOf(call),
+        isReadable: body["readable"] === true,
         ...(end === null ? {} : { expiresAt: end }),
       } as const;
       const { account, token } = await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call));

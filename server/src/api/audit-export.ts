@@ -52,7 +52,10 @@ async function answer(call: ApiCall, parts: Parts, format: ExportFormat): Promis
   // The contract has validated the syntax and choices of the other values.
   const exported = await parts.auditExport.begin(
     {
-      ...{ projectId, format, from: timeOf(call, "from"), to: timeOf(call, "to") },
+      projectId,
+      format,
+      from: timeOf(call, "from"),
+      to: timeOf(call, "to"),
       action: query["action"] as string | null,
       actorId: query["actor"] as string | null,
       outcome: query["outcome"] as AuditOutcome | null,

@@ -44,16 +44,18 @@ function show({ budget: of, period, spentMicros }: BudgetView): z.infer<typeof b
   // The state of an earlier month no longer counts.
   const isNow = state.period === period;
   return {
-    ...{
-      project_id: of.projectId,
-      app_id: of.appId === null ? null : shownAppId(of.appId),
-      amount_cents: wholeCentsOf(terms.amountMicros),
-      currency: "USD",
-    },
-    ...{ warn_percent: [...terms.warnPercent], stop: terms.isStop, webhook_url: of.webhookUrl, month: period },
+    project_id: of.projectId,
+    app_id: of.appId === null ? null : shownAppId(of.appId),
+    amount_cents: wholeCentsOf(terms.amountMicros),
+    currency: "USD",
+    warn_percent: [...terms.warnPercent],
+    stop: terms.isStop,
+    webhook_url: of.webhookUrl,
+    month: period,
     spent_cents: wholeCentsOf(spentMicros),
     warned_percent: isNow && state.warnedPercent > 0 ? state.warnedPercent : null,
     stopped_at: isNow ? (of.stoppedAt?.toISOString() ?? null) : null,
-    ...{ created_at: of.createdAt.toISOString(), updated_at: of.updatedAt.toISOString() },
+    created_at: of.createdAt.toISOString(),
+    updated_at: of.updatedAt.toISOString(),
   };
 }

@@ -80,14 +80,19 @@ function showCoupon(coupon: Coupon): z.infer<typeof operatorCoupon> {
   const { code, name, discount, frequency, expiresAt, isReusable, usesMax, plans, uses, createdAt, endedAt } = coupon;
   const amount = discount.kind === "fixed_amount" ? discount.amount : null;
   return {
-    ...{ code, name, coupon_type: discount.kind },
+    code,
+    name,
+    coupon_type: discount.kind,
     amount_cents: amount === null ? null : wholeCents(amount),
     amount_currency: amount?.currency ?? null,
     percentage_rate: discount.kind === "percentage" ? percentageOf(discount.rate) : null,
     frequency: frequency.kind,
     frequency_duration: frequency.kind === "recurring" ? frequency.periods : null,
     expiration_at: expiresAt?.toISOString() ?? null,
-    ...{ reusable: isReusable, max_uses: usesMax, plans: plans === null ? null : [...plans], uses },
+    reusable: isReusable,
+    max_uses: usesMax,
+    plans: plans === null ? null : [...plans],
+    uses,
     created_at: createdAt.toISOString(),
     ended_at: endedAt?.toISOString() ?? null,
   };

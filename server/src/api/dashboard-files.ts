@@ -77,7 +77,8 @@ function readFiles(folder: string): ReadonlyMap<string, DashboardFile> {
   for (const path of paths) {
     const type = typeOf(path);
     if (type === undefined) continue;
-    const [gzip, br] = [compressed(`${path}.gz`), compressed(`${path}.br`)];
+    const gzip = compressed(`${path}.gz`);
+    const br = compressed(`${path}.br`);
     const more = { ...(gzip === undefined ? {} : { gzip }), ...(br === undefined ? {} : { br }) };
     files.set(relative(folder, path).split(sep).join("/"), { type, plain: readFileSync(path), ...more });
   }

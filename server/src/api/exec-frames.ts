@@ -48,7 +48,8 @@ function readSize(bytes: Buffer): ExecInput {
   if (bytes.length > resizeBytesMax) return { kind: "unknown" };
   try {
     const given = JSON.parse(bytes.toString("utf8")) as Readonly<Record<string, unknown>> | null;
-    const [columns, rows] = [given?.["Width"], given?.["Height"]];
+    const columns = given?.["Width"];
+    const rows = given?.["Height"];
     return isSide(columns) && isSide(rows) ? { kind: "resize", columns, rows } : { kind: "unknown" };
   } catch {
     return { kind: "unknown" };

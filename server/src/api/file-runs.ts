@@ -22,7 +22,8 @@ export function fileRunHandlers(parts: HandlerParts) {
   const gate = new OwnerGate(parts, forms);
   return {
     async createRunApp(call) {
-      const [projectId, appName] = [projectOf(call), nameOf(call)];
+      const projectId = projectOf(call);
+      const appName = nameOf(call);
       await fileRuns.requireName(projectId, appName);
       return { appId: `${projectId}-${appName}`, appName } satisfies z.infer<typeof fileRunApp>;
     },
@@ -54,13 +55,22 @@ async function run(call: ApiCall, parts: HandlerParts): Promise<z.infer<typeof f
   const others = { "main.py": fileRunEntry };
   try {
     const { data, file } = await readFileForm({
-      ...{ headers: request.headers, body: streamOf(call), dataBytesMax: fileRuns.dataBytesMax, signal },
+      headers: request.headers,
+      body: streamOf(call),
+      dataBytesMax: fileRuns.dataBytesMax,
+      signal,
       take: (tar, ended) => uploads.stage({ tar, length, folder: fileRunFolder, others, signal: ended }),
     });
     try {
       await call.admit();
       const { runId, uploadId } = await fileRuns.start({
-        ...{ projectId, checked, filename, functionName, data, files: file.files, by },
+        projectId,
+        checked,
+        filename,
+        functionName,
+        data,
+        files: file.files,
+        by,
         clientAddress: request.clientAddress,
         requires: (permission) => requirePermission(call, permission),
       });

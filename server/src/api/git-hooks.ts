@@ -97,9 +97,17 @@ function showHook(hook: HookRow, urls: Urls): z.infer<typeof gitHook> {
 
 function showDelivery(row: GitDelivery): z.infer<typeof gitDelivery> {
   return {
-    ...{ id: row.id, host: row.host, event: row.event, ref: row.ref },
-    ...{ commit: row.commit_sha, commitMessage: row.message, commitAuthor: row.author },
-    ...{ verdict: row.verdict, reason: row.reason, buildId: row.build_id, replayOf: row.replay_of },
+    id: row.id,
+    host: row.host,
+    event: row.event,
+    ref: row.ref,
+    commit: row.commit_sha,
+    commitMessage: row.message,
+    commitAuthor: row.author,
+    verdict: row.verdict,
+    reason: row.reason,
+    buildId: row.build_id,
+    replayOf: row.replay_of,
     receivedAt: row.received_at.toISOString(),
     decidedAt: row.decided_at?.toISOString() ?? null,
     commitStatus: row.reported,

@@ -96,9 +96,17 @@ export class LogSockets {
         Date.parse(String(line["createdAt"])) < after
           ? null
           : {
-              ...{ build_id: build, log_id: line["id"], app_id: app, container_id: "", timestamp: line["createdAt"] },
-              ...{ log: line["log"], k8s_namespace: "", stream: line["stream"], region: "" },
-              ...{ log_line_number: line["lineNumber"], stage: line["stage"] },
+              build_id: build,
+              log_id: line["id"],
+              app_id: app,
+              container_id: "",
+              timestamp: line["createdAt"],
+              log: line["log"],
+              k8s_namespace: "",
+              stream: line["stream"],
+              region: "",
+              log_line_number: line["lineNumber"],
+              stage: line["stage"],
             },
       end,
     };
@@ -129,8 +137,11 @@ export class LogSockets {
     follow.set("follow", "true");
     const { response, end } = await ask(`${path}?${follow.toString()}`, { lastId });
     const messageOf = (line: Line): object => ({
-      ...{ app_id: line["appId"], run_id: line["runId"] ?? "", timestamp: ownTime(line) },
-      ...{ container_name: line["containerName"], log: line["logLine"] },
+      app_id: line["appId"],
+      run_id: line["runId"] ?? "",
+      timestamp: ownTime(line),
+      container_name: line["containerName"],
+      log: line["logLine"],
     });
     async function* before(): AsyncGenerator<object> {
       if (lastId === 0 || !Number.isFinite(after)) return;
@@ -155,7 +166,9 @@ export class LogSockets {
     const token = query.get("token") ?? "";
     const forwarded = request.headers["x-forwarded-for"];
     const answer = await this.#parts.api.inject({
-      ...{ method: "GET", url, payloadAsStream: true },
+      method: "GET",
+      url,
+      payloadAsStream: true,
       remoteAddress: request.socket.remoteAddress ?? "",
       headers: {
         ...(token === "" ? {} : { authorization: `Bearer ${token}` }),

@@ -108,7 +108,8 @@ async function pageOfApp(call: ApiCall, { apps, appLogs }: HandlerParts): Promis
 }
 
 async function followApp(call: ApiCall, { apps, appLogs, ...parts }: HandlerParts): Promise<undefined> {
-  const [projectId, appId] = [projectOf(call), appOf(call)];
+  const projectId = projectOf(call);
+  const appId = appOf(call);
   await apps.require(projectId, appId);
   for (const name of ["afterDate", "beforeDate", "nextToken"]) {
     if (call.query[name] === null) continue;

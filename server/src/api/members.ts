@@ -62,7 +62,8 @@ export function invitationHandlers({ membership, tokens, urls, clock }: HandlerP
       postMail?.(mailOf(made, link));
       return {
         ...showInvitation(made.invitation),
-        ...{ link, isMailed: postMail !== null },
+        link,
+        isMailed: postMail !== null,
       } satisfies Sent<z.infer<typeof answers.newInvitation>>;
     },
     async deleteInvitation(call) {

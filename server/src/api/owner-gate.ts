@@ -29,7 +29,9 @@ export class OwnerGate {
     this.#ownerKeyOf = ownerKeyOf;
     this.#refusal = () => new Fault("rate_limited", message, { retryAfterSeconds: 1 });
     this.#gate = new Gate({
-      ...{ max, keyMax: ownerMax, keyWaitingMax: ownerWaitingMax },
+      max,
+      keyMax: ownerMax,
+      keyWaitingMax: ownerWaitingMax,
       waitingMax: Number.POSITIVE_INFINITY,
     });
   }

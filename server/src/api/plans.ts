@@ -40,7 +40,10 @@ export function planHandlers({ plans: { useCases, defaults } }: HandlerParts) {
 
 function showProject({ project, plan }: ProjectWithPlan): z.infer<typeof operatorProject> {
   return {
-    ...{ id: project.id, name: project.name, plan: plan.name, is_default_plan: project.plan === null },
+    id: project.id,
+    name: project.name,
+    plan: plan.name,
+    is_default_plan: project.plan === null,
     created_at: project.created_at.toISOString(),
   };
 }

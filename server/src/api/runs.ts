@@ -117,7 +117,8 @@ function contentFieldsOf({ contentFields }: RunResult, runId: RunId): Record<str
     const value = contentFields?.[name];
     return value !== undefined && /^[\x20-\x7e]{1,1024}$/.test(value) ? value : undefined;
   };
-  const [encoding, language] = [named("content-encoding"), named("content-language")];
+  const encoding = named("content-encoding");
+  const language = named("content-language");
   const file = /;.*$/.exec(named("content-disposition") ?? "")?.[0] ?? `; filename="${runId}"`;
   return {
     ...(encoding === undefined ? {} : { "content-encoding": encoding }),

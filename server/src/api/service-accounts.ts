@@ -23,7 +23,10 @@ export function serviceAccountHandlers({ tokenUseCases: useCases }: HandlerParts
       const rights = rightsOf(body);
       if (rights === null) throw new Fault("invalid", "Either role or permissions is required.");
       const wish = {
-        ...{ kind, projectId: projectOf(call), role: rights.role, expiresAt: endOf(body["expires_at"]) },
+        kind,
+        projectId: projectOf(call),
+        role: rights.role,
+        expiresAt: endOf(body["expires_at"]),
         ...(rights.permissions === null ? {} : { permissions: rights.permissions }),
       } as const;
       return showIssued(await useCases.issue({ wish, name: String(body["name"]) }, askingOf(call)));

@@ -12,7 +12,8 @@ import type { HandlerParts } from "./parts.ts";
 export function settingsHandlers({ settingsChanges, urls, limit }: HandlerParts) {
   return {
     async updateApp(call) {
-      const [projectId, appId] = [projectOf(call), appOf(call)];
+      const projectId = projectOf(call);
+      const appId = appOf(call);
       const isDryRun = call.query["dryRun"] === true;
       const admit = (): void => limit.take(projectId);
       const changed = await settingsChanges.change({ projectId, appId, body: call.body, isDryRun, by: call.by, admit });

@@ -51,12 +51,18 @@ function sumsOf({ content, closedAt }: Statement): z.infer<typeof statementList>
     corrections: BigInt(correctionMicros),
   });
   return {
-    ...{ month: content.period, currency: content.currency, status: closedAt === null ? "open" : "closed" },
+    month: content.period,
+    currency: content.currency,
+    status: closedAt === null ? "open" : "closed",
     closed_at: closedAt?.toISOString() ?? null,
-    ...{ usage_cents: cents.usage, usage_micros: of(usageMicros) },
-    ...{ discounts_cents: cents.discounts, discounts_micros: of(discountMicros) },
-    ...{ corrections_cents: cents.corrections, corrections_micros: of(correctionMicros) },
-    ...{ total_cents: cents.total, total_micros: of(totalMicros) },
+    usage_cents: cents.usage,
+    usage_micros: of(usageMicros),
+    discounts_cents: cents.discounts,
+    discounts_micros: of(discountMicros),
+    corrections_cents: cents.corrections,
+    corrections_micros: of(correctionMicros),
+    total_cents: cents.total,
+    total_micros: of(totalMicros),
   };
 }
 
@@ -66,21 +72,26 @@ function showStatement(projectId: ProjectId, found: Statement): z.infer<typeof s
     project_id: projectId,
     ...sumsOf(found),
     lines: lines.map((line) => ({
-      ...{
-        app_id: line.appId,
-        kind: line.kind,
-        compute: line.compute,
-        compute_tier: line.computeTier,
-        pool: line.pool,
-      },
-      ...{ seconds: secondsOf(line.ms), gpu_seconds: secondsOf(line.gpuMs), cpu_core_seconds: secondsOf(line.coreMs) },
-      ...{ ...showGbSeconds(line), build_count: line.builds, cost_micros: microsOf(BigInt(line.micros)) },
+      app_id: line.appId,
+      kind: line.kind,
+      compute: line.compute,
+      compute_tier: line.computeTier,
+      pool: line.pool,
+      seconds: secondsOf(line.ms),
+      gpu_seconds: secondsOf(line.gpuMs),
+      cpu_core_seconds: secondsOf(line.coreMs),
+      ...showGbSeconds(line),
+      build_count: line.builds,
+      cost_micros: microsOf(BigInt(line.micros)),
     })),
     discounts: discounts.map(({ code, name, micros }) => ({
-      ...{ coupon_code: code, coupon_name: name, amount_micros: microsOf(BigInt(micros)) },
+      coupon_code: code,
+      coupon_name: name,
+      amount_micros: microsOf(BigInt(micros)),
     })),
     corrections: corrections.map(({ period, usageMicros, discountMicros }) => ({
-      ...{ month: period, usage_micros: microsOf(BigInt(usageMicros)) },
+      month: period,
+      usage_micros: microsOf(BigInt(usageMicros)),
       discounts_micros: microsOf(BigInt(discountMicros)),
     })),
   };

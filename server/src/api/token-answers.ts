@@ -41,10 +41,16 @@ export function endOf(given: unknown): Date | null {
 export function showAccount(account: AccountView): ShownAccount {
   const { id, name, state, createdAt, expiresAt, lastUse, tokens } = account;
   return {
-    ...{ id, name, state, created_at: createdAt.toISOString(), expires_at: expiresAt?.toISOString() ?? null },
+    id,
+    name,
+    state,
+    created_at: createdAt.toISOString(),
+    expires_at: expiresAt?.toISOString() ?? null,
     ...showUse(lastUse),
     tokens: tokens.map((token) => ({
-      ...{ id: token.id, state: token.state, created_at: token.createdAt.toISOString() },
+      id: token.id,
+      state: token.state,
+      created_at: token.createdAt.toISOString(),
       expires_at: token.expiresAt?.toISOString() ?? null,
       ...showUse(token.lastUse),
     })),

@@ -32,7 +32,10 @@ export function usageHandlers({ usage: queries, apps, clock }: HandlerParts) {
       const grouping = call.query["group_by"] as Grouping;
       const { currency, groups, total } = await queries.usage({ projectId: projectOf(call), from, to }, grouping);
       return {
-        ...{ from, to, group_by: grouping, currency },
+        from,
+        to,
+        group_by: grouping,
+        currency,
         items: groups.map((group) => ({ ...keysOf(group), ...showSums(group) })),
         total: showSums(total),
       } satisfies z.infer<typeof usageAnswer>;
@@ -40,9 +43,15 @@ export function usageHandlers({ usage: queries, apps, clock }: HandlerParts) {
     async listLedger(call) {
       const page = await queries.ledger({ projectId: projectOf(call), ...pageBefore(call) });
       return showPage(page, ({ id, kind, period, currency, createdAt, entries }) => ({
-        ...{ id, kind, month: period, currency, created_at: createdAt.toISOString() },
+        id,
+        kind,
+        month: period,
+        currency,
+        created_at: createdAt.toISOString(),
         entries: entries.map(({ account, couponCode, micros }) => ({
-          ...{ account, coupon_code: couponCode, amount_micros: microsOf(micros) },
+          account,
+          coupon_code: couponCode,
+          amount_micros: microsOf(micros),
         })),
       })) satisfies z.infer<typeof ledgerPage>;
     },
@@ -112,7 +121,8 @@ function showCost(cost: CostOfMonth): z.infer<typeof projectCost> {
 function summaryOf({ month, currency, sums }: Pick<CostOfMonth, "month" | "currency" | "sums">) {
   const before = costOf(sums);
   return {
-    ...{ month, currency },
+    month,
+    currency,
     combined_cost_before_discounts_cents: centsOf(before),
     combined_cost_before_discounts_micros: microsOf(before),
     run_cost_micros: microsOf(sums.runMicros),
@@ -133,7 +143,8 @@ function showCredit(credit: CouponCredit): z.infer<typeof projectCost>["coupons"
   const { couponCode, couponName, discount, frequency, couponExpiresAt, appliedAtMs } = coupon;
   const isFixed = discount.kind === "fixed_amount";
   return {
-    ...{ code: couponCode, name: couponName },
+    code: couponCode,
+    name: couponName,
     amount_cents: isFixed ? wholeCents(discount.amount) : 0,
     amount_currency: isFixed ? discount.amount.currency : atBegin.currency,
     frequency: frequency.kind,

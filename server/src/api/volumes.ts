@@ -34,7 +34,9 @@ export function volumeHandlers(parts: HandlerParts) {
       const list = listGate.run(() => volumes.list(projectId, page), { projectId });
       const entries = await (isOlder(call) ? list.catch(emptyOfAbsent) : list);
       return entries.map(({ name, isFolder, sizeBytes, modifiedAt }) => ({
-        ...{ name, is_folder: isFolder, size_bytes: sizeBytes },
+        name,
+        is_folder: isFolder,
+        size_bytes: sizeBytes,
         last_modified: modifiedAt.toISOString(),
       })) satisfies z.infer<typeof fileList>;
     },

@@ -75,8 +75,12 @@ export class Apps {
       const dockerAuthSealed =
         request.dockerAuth && this.#options.sealer.seal(request.dockerAuth.reveal(), dockerAuthContext(appId));
       const isNew = await store.insertApp(tx, {
-        ...{ id: appId, project_id: projectId, name, request: toJson(request.fields) },
-        ...{ config_toml: request.configToml, docker_auth_sealed: dockerAuthSealed },
+        id: appId,
+        project_id: projectId,
+        name,
+        request: toJson(request.fields),
+        config_toml: request.configToml,
+        docker_auth_sealed: dockerAuthSealed,
       });
       if (!isNew) {
         throw new Fault(

@@ -50,9 +50,15 @@ export async function beginRelease(
   const row = {
     release_id: releaseId,
     from_release_id: liveReleaseId,
-    ...{ state: "running" as const, duration_seconds: durationSeconds, share: stepShare },
-    ...{ started_at: new Date(nowMs), step_ends_at: new Date(nowMs + stepMs(durationSeconds)) },
-    ...{ step_left_ms: null, is_worse: false, reason: null, ended_at: null },
+    state: "running" as const,
+    duration_seconds: durationSeconds,
+    share: stepShare,
+    started_at: new Date(nowMs),
+    step_ends_at: new Date(nowMs + stepMs(durationSeconds)),
+    step_left_ms: null,
+    is_worse: false,
+    reason: null,
+    ended_at: null,
   };
   await putRows(tx, "roll_outs", ["app_id"], { app_id: appId, ...row });
   await notify(tx, "apps", appId);

@@ -122,7 +122,8 @@ export class SettingsChanges {
     // The code that takes the calls: a change of settings brings no other code, and no code that was rolled back.
     const isElsewhere = decided.changed.includes("gitRepo") || decided.changed.includes("gitBranch");
     const code = isElsewhere ? null : app.release;
-    const [commit, upload] = [code?.commit_sha ?? undefined, code?.upload_id ?? undefined];
+    const commit = code?.commit_sha ?? undefined;
+    const upload = code?.upload_id ?? undefined;
     const received = await this.#options.builds.receiveBuild(tx, { ...build, cause: "settings", commit, upload });
     return { ...received, releaseNumber: null };
   }

@@ -163,7 +163,8 @@ describe("the settings of a release in effect", () => {
         const expected = resolve({ ...apiNow, replicaConcurrency, compute }, config, repository);
         assert.deepEqual(pick(found, isLive), pick(expected.settings, isLive));
         for (const name of settingNames) {
-          const [then, now] = [release.origins[name], name in apiNow ? "api" : expected.origins[name]];
+          const then = release.origins[name];
+          const now = name in apiNow ? "api" : expected.origins[name];
           assert.equal(origins[name], isLive(name) ? now : then, name);
         }
         assert.deepEqual(found.dependencies, release.settings.dependencies);

@@ -82,7 +82,10 @@ const schema = z.object({
   shellCommands: z.array(z.string()).optional(),
   dependencies: z
     .object({
-      ...{ pip: packages, apt: packages, conda: packages, paths: z.object({ pip: path, apt: path, conda: path }) },
+      pip: packages,
+      apt: packages,
+      conda: packages,
+      paths: z.object({ pip: path, apt: path, conda: path }),
       groups: z.array(z.string()).default([]),
     })
     .optional(),

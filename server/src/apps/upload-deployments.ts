@@ -86,8 +86,12 @@ export class UploadDeployments {
     const appId = freeAppId(appIdOf(projectId, name), await store.idsOfName(tx, projectId, name));
     const { fields, configToml } = request;
     const isNew = await store.insertApp(tx, {
-      ...{ id: appId, project_id: projectId, name, request: toJson({ ...fields, name }) },
-      ...{ config_toml: configToml, docker_auth_sealed: this.#seal(appId, request) ?? null },
+      id: appId,
+      project_id: projectId,
+      name,
+      request: toJson({ ...fields, name }),
+      config_toml: configToml,
+      docker_auth_sealed: this.#seal(appId, request) ?? null,
       runs_files: fileRun !== undefined,
     });
     if (!isNew) throw new Fault("conflict", `Another request created the app "${name}" just now; send this one again.`);

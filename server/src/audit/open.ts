@@ -55,7 +55,13 @@ async function openForwarding({ auditForward }: AuditSettings, parts: Parts): Pr
   const anywhere = new OutwardGuard({ allow: ["0.0.0.0/0", "::/0"] });
   const operators = new OutwardClient({ ...common, guard: anywhere });
   const forwarder = new Forwarder({
-    ...{ db, sealer, notifications, instanceId, client, clock, log },
+    db,
+    sealer,
+    notifications,
+    instanceId,
+    client,
+    clock,
+    log,
     platform:
       auditForward === null ? null : { url: auditForward.url.reveal(), key: auditForward.key, client: operators },
   });

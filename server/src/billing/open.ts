@@ -138,7 +138,13 @@ export function openBilling(settings: BillingSettings, parts: BillingParts) {
       ? builtInPrices
       : readOperatorFile("SLIPWAY_PRICES_FILE", pricesFile, (text) => readPrices(text, computeTypes));
   const meter = new Meter({
-    ...{ db, clock, log, intervalMs, onPosted, onStep, prices },
+    db,
+    clock,
+    log,
+    intervalMs,
+    onPosted,
+    onStep,
+    prices,
     postingDelayMs: (turnsOfPosting - 1) * intervalMs,
   });
   meter.loop.startWithin(lifecycle);

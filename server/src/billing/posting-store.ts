@@ -20,7 +20,9 @@ export async function readPosted(tx: Tx, projectId: ProjectId): Promise<Map<Peri
 /** Records how much of a month's usage is posted. */
 export async function writePosted(tx: Tx, projectId: ProjectId, posted: ReadonlyMap<Period, bigint>): Promise<void> {
   const rows = [...posted].map(([period, micros]) => ({
-    ...{ project_id: projectId, period, amount_micros: String(micros) },
+    project_id: projectId,
+    period,
+    amount_micros: String(micros),
   }));
   await putRows(tx, "usage_posted", ["project_id", "period"], ...rows);
 }
@@ -40,7 +42,8 @@ export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Cur
     .where("d.amount_micros", ">", "0")
     .execute();
   return rows.map((row) => ({
-    ...{ applicationId: row.application_id, period: row.period },
+    applicationId: row.application_id,
+    period: row.period,
     amount: { currency, micros: BigInt(row.amount_micros) },
   }));
 }
@@ -48,7 +51,9 @@ export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Cur
 /** Records the current discounts; deletes those that are zero. */
 export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void> {
   const rows = drawn.map(({ applicationId, period, amount }) => ({
-    ...{ application_id: applicationId, period, amount_micros: String(amount.micros) },
+    application_id: applicationId,
+    period,
+    amount_micros: String(amount.micros),
   }));
   await putRows(tx, "coupon_draws", ["application_id", "period"], ...rows);
 }

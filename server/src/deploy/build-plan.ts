@@ -36,7 +36,10 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   if (entry !== null) return { ok: false, reason: entry };
   const { dependencies } = settings;
   const python = pythonPackages({
-    ...{ files, pip: dependencies.pip, path: dependencies.paths.pip, groups: dependencies.groups },
+    files,
+    pip: dependencies.pip,
+    path: dependencies.paths.pip,
+    groups: dependencies.groups,
     entrypoint: settings.runtime === "custom" ? settings.entrypoint : [],
     hasDockerfile: settings.dockerfilePath !== null,
   });
@@ -52,7 +55,12 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   const { runtime, pythonVersion, useUv, baseImage, dockerfilePath, entrypoint } = settings;
   const plan: BuildPlan = {
     // The order counts in the fingerprint.
-    ...{ buildId, appId, runtime, pythonVersion, isPythonVersionGiven, useUv },
+    buildId,
+    appId,
+    runtime,
+    pythonVersion,
+    isPythonVersionGiven,
+    useUv,
     // What was built with secrets may be outdated by their new values, which nothing compares.
     startsClean: !settings.partialUpload || (input.isRebuild && settings.buildSecrets.length > 0),
     requirements: python.value.lines,
@@ -61,7 +69,9 @@ export function planBuild(input: PlanInput): Checked<PlannedBuild> {
     // `shell_commands = [""]` is common and means no commands.
     preBuildCommands: settings.preBuildCommands.filter((line) => line.trim() !== ""),
     shellCommands: settings.shellCommands.filter((line) => line.trim() !== ""),
-    ...{ baseImage, dockerfilePath, entrypoint },
+    baseImage,
+    dockerfilePath,
+    entrypoint,
     secretNames: settings.buildSecrets,
     environment: { APP_NAME: settings.name, PROJECT_ID: projectId, BUILD_ID: buildId },
   };

@@ -169,9 +169,17 @@ class BuildWork {
     const decided = { ...resolved, settings: { ...resolved.settings, gitBranch } };
     await this.#keep({ settings: decided.settings });
     const planned = planBuild({
-      ...{ buildId, projectId, appId, files, isRebuild: this.#record.cause === "rebuild" },
-      ...{ settings: decided.settings, isPythonVersionGiven: decided.isPythonVersionGiven, hasDockerAuth },
-      ...{ capabilities: driver.capabilities, pools: driver.placement.pools, driver: driver.name },
+      buildId,
+      projectId,
+      appId,
+      files,
+      isRebuild: this.#record.cause === "rebuild",
+      settings: decided.settings,
+      isPythonVersionGiven: decided.isPythonVersionGiven,
+      hasDockerAuth,
+      capabilities: driver.capabilities,
+      pools: driver.placement.pools,
+      driver: driver.name,
     });
     if (!planned.ok) throw new BuildFailed(planned.reason);
     const { plan, notes, warnings } = planned.value;
@@ -189,7 +197,11 @@ class BuildWork {
     if (reused !== null) return { decided, artifact: reused };
     const artifact = await this.#buildMetered((metering) =>
       builder.build(plan, {
-        ...{ sourceDir: fetched.appDir, log, signal, secrets, ...metering },
+        sourceDir: fetched.appDir,
+        log,
+        signal,
+        secrets,
+        ...metering,
         registryAuth: () => registryAuthOf(appId),
       }),
     );
@@ -274,7 +286,10 @@ class BuildWork {
   async #try(release: CandidateRelease): Promise<void> {
     const { trial, clock } = this.#parts;
     const tookMs = await runTrial({
-      ...{ starter: trial, release, clock, signal: this.#task.stop },
+      starter: trial,
+      release,
+      clock,
+      signal: this.#task.stop,
       onLine: ({ stream, text }) => this.#output.log("start", stream, text),
       onWait: async (reason) => {
         this.#output.say("start", `Waiting: ${reason}`);

@@ -56,7 +56,10 @@ export async function openBuilds(settings: DeploySettings, parts: Parts): Promis
   const git = new Git({ ...settings, cpuSecondsMax: cpuSecondsFor(settings.gitSizeBytes) });
   const { sourcesDir, uploadsDir } = settings.paths;
   const gitSource = new GitSource({
-    ...{ git, clock, log, hosts: settings.gitHosts },
+    git,
+    clock,
+    log,
+    hosts: settings.gitHosts,
     timeoutMs: settings.gitTimeoutSeconds * 1000,
     bytesMax: settings.gitSizeBytes,
     sourcesDir,
@@ -64,11 +67,23 @@ export async function openBuilds(settings: DeploySettings, parts: Parts): Promis
     guard: parts.guard,
   });
   const source = new AnySource({
-    ...{ git: gitSource, sourcesDir, uploadsDir, uploadBytesMax: settings.uploadSizeBytes },
+    git: gitSource,
+    sourcesDir,
+    uploadsDir,
+    uploadBytesMax: settings.uploadSizeBytes,
     readKeptUploads: () => giveUpUploads(db),
   });
   const queue = new BuildQueue({
-    ...{ db, notifications, instanceId, source, builder, driver, clock, log, trial, refreshRoute },
+    db,
+    notifications,
+    instanceId,
+    source,
+    builder,
+    driver,
+    clock,
+    log,
+    trial,
+    refreshRoute,
     logs: buildLogs,
     registryAuthOf: (appId) => credentials.forRegistry(appId),
     secretsOf: parts.secretsOf,

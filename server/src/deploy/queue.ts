@@ -67,12 +67,19 @@ export class BuildQueue {
     const { db, log, clock, notifications } = options;
     this.#options = options;
     this.#leases = new Leases({
-      ...{ db, log, clock, table: "builds" },
+      db,
+      log,
+      clock,
+      table: "builds",
       holder: `builds-${options.instanceId ?? randomUUID()}`,
       leaseMs: options.leaseMs ?? leaseMsDefault,
     });
     this.#loop = new Loop({
-      ...{ name: "builds", turn: () => this.#turn(), intervalMs, log, clock },
+      name: "builds",
+      turn: () => this.#turn(),
+      intervalMs,
+      log,
+      clock,
       listen: (nudge) => notifications.listen("builds", nudge),
     });
   }

@@ -29,8 +29,15 @@ export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBui
   const hasRepository = (app.request as { readonly gitRepo?: string }).gitRepo !== undefined;
   const upload = build.upload ?? (hasRepository ? null : await uploadFor(tx, build));
   return await insertBuild(tx, {
-    ...{ build, request: app.request, configToml: app.config_toml, settings: null, upload },
-    ...{ commit: build.commit, branch: build.branch, message: build.message, author: build.author },
+    build,
+    request: app.request,
+    configToml: app.config_toml,
+    settings: null,
+    upload,
+    commit: build.commit,
+    branch: build.branch,
+    message: build.message,
+    author: build.author,
   });
 }
 
@@ -83,7 +90,10 @@ export async function receiveSettings(
   const app = await lockAppForChange(tx, given);
   const built = await insertBuild(tx, {
     build: { projectId, appId, cause: "settings", by },
-    ...{ request: app.request, configToml: app.config_toml, settings: null, keepsArtifact: true },
+    request: app.request,
+    configToml: app.config_toml,
+    settings: null,
+    keepsArtifact: true,
   });
   const { number } = await copyRelease(tx, { buildId: built.buildId, from: release, settings });
   return { ...built, releaseNumber: number };
@@ -105,9 +115,13 @@ export async function rebuild(tx: Tx, given: BuildRef & { readonly by: Actor }):
   return await insertBuild(tx, {
     upload: earlier.upload_id,
     build: { projectId: given.projectId, appId: given.appId, cause: "rebuild", by: given.by },
-    ...{ request: earlier.request, configToml: earlier.config_toml, settings: earlier.settings as object | null },
-    ...{ commit: earlier.commit_sha, branch: earlier.branch },
-    ...{ message: earlier.commit_message, author: earlier.commit_author },
+    request: earlier.request,
+    configToml: earlier.config_toml,
+    settings: earlier.settings as object | null,
+    commit: earlier.commit_sha,
+    branch: earlier.branch,
+    message: earlier.commit_message,
+    author: earlier.commit_author,
   });
 }
 
@@ -240,7 +254,13 @@ async function insertBuild(tx: Tx, given: InsertedBuild): Promise<ReceivedBuild>
   await tx
     .insertInto("builds")
     .values({
-      ...{ id: buildId, project_id: projectId, app_id: appId, number, cause, status: "pending", reason },
+      id: buildId,
+      project_id: projectId,
+      app_id: appId,
+      number,
+      cause,
+      status: "pending",
+      reason,
       request: toJson(given.request as object),
       config_toml: given.configToml,
       settings: given.settings === null ? null : toJson(given.settings),

@@ -26,7 +26,9 @@ export async function putRelease(
   release: ReleaseSettings & { readonly releaseId: ReleaseId; readonly buildId: BuildId; readonly artifact: Artifact },
 ): Promise<{ readonly id: ReleaseId; readonly number: number }> {
   const { buildId } = release;
-  const [settings, origins, files] = [toJson(release.settings), toJson(release.origins), toJson(release.files)];
+  const settings = toJson(release.settings);
+  const origins = toJson(release.origins);
+  const files = toJson(release.files);
   const artifact = toJson(release.artifact);
   const earlier = await sql<{ id: ReleaseId; number: number }>`
     update releases r set settings = ${settings}, origins = ${origins}, base_settings = ${files}, artifact = ${artifact},

@@ -6,8 +6,13 @@ import { Seeded } from "#test/support/seeded.ts";
 import { compared, newComparison, worseBecause, type Comparison, type ReleaseCondition } from "./worse.ts";
 
 const calm: ReleaseCondition = {
-  ...{ calls: 0, failures: 0, failedSeconds: 0 },
-  ...{ serving: 1, unready: 0, failedStarts: 0, startReason: null },
+  calls: 0,
+  failures: 0,
+  failedSeconds: 0,
+  serving: 1,
+  unready: 0,
+  failedStarts: 0,
+  startReason: null,
 };
 
 type Rates = { readonly next: number; readonly old: number };
@@ -22,7 +27,8 @@ function play(given: {
 }): { readonly reason: string; readonly second: number } | null {
   const { seed, seconds, callsPerSecond, shares } = given;
   const seeded = new Seeded(seed);
-  let [next, old] = [calm, calm];
+  let next = calm;
+  let old = calm;
   let comparison: Comparison | undefined;
   for (let second = 0; second < seconds; second++) {
     const weight = shares[Math.floor((second * shares.length) / seconds)] ?? 1;

@@ -46,7 +46,8 @@ function whyClosed(cidr: string, allowed: readonly string[]): string | null {
 
 /** Of IPv4 ranges; a single address is a range too. */
 function isWithin(range: string, other: string): boolean {
-  const [[start, bits], [otherStart, otherBits]] = [readCidr(range), readCidr(other)];
+  const [start, bits] = readCidr(range);
+  const [otherStart, otherBits] = readCidr(other);
   const size = 2 ** (32 - otherBits);
   return bits >= otherBits && Math.floor(start / size) === Math.floor(otherStart / size);
 }

@@ -13,7 +13,11 @@ export function projectCommand(
   const chosen = [
     ...groups.map((name) => `--group=${name}`),
     ...extras.map((name) => `--extra=${name}`),
-    ...["--no-progress", "--compile-bytecode", "--link-mode=copy", "--no-python-downloads", `--python=${python}`],
+    "--no-progress",
+    "--compile-bytecode",
+    "--link-mode=copy",
+    "--no-python-downloads",
+    `--python=${python}`,
   ];
   if (!isLocked) return [uv, "pip", "install", ...chosen, "-r", "pyproject.toml"];
   return [uv, "sync", "--frozen", "--inexact", "--no-install-project", "--no-default-groups", ...chosen];

@@ -15,10 +15,21 @@ test("a host name is an app's or the platform's, and nothing in between", () => 
     assert.deepEqual(hosts.appOf(host), app, host);
   }
   const others = [
-    ...["", "localhost", "localhost:7070", "127.0.0.1", "my-app-p-0123abcd", "my-app-p-0123abcd.example"],
-    ...["my-app-p-0123abcd.localhost.", "x.my-app-p-0123abcd.localhost", "my-app-p-0123abc.localhost"],
-    ...["my-app-p-0123abcd.localhost.evil", "my_app-p-0123abcd.localhost", "ab-p-0123abcd.localhost"],
-    ...["my-app-p-0123abcd.localhost:7070:1", "my-app-p-0123abcd.xlocalhost", "-p-0123abcd.localhost"],
+    "",
+    "localhost",
+    "localhost:7070",
+    "127.0.0.1",
+    "my-app-p-0123abcd",
+    "my-app-p-0123abcd.example",
+    "my-app-p-0123abcd.localhost.",
+    "x.my-app-p-0123abcd.localhost",
+    "my-app-p-0123abc.localhost",
+    "my-app-p-0123abcd.localhost.evil",
+    "my_app-p-0123abcd.localhost",
+    "ab-p-0123abcd.localhost",
+    "my-app-p-0123abcd.localhost:7070:1",
+    "my-app-p-0123abcd.xlocalhost",
+    "-p-0123abcd.localhost",
   ];
   for (const host of [undefined, ...others]) assert.equal(hosts.appOf(host), null, host);
   assert.deepEqual(hosts.appOf("foo-dev-p-0123abcd.localhost"), { projectId: "p-0123abcd", appName: "foo-dev" });

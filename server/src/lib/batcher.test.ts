@@ -156,7 +156,8 @@ test("a database that stays away ends the trying, and those that wait are tried 
     retryForMs: 30_000,
     write: (items) => (isAway ? Promise.reject(away()) : Promise.resolve([...items])),
   });
-  const [first, second] = [batcher.add(1), batcher.add(2)];
+  const first = batcher.add(1);
+  const second = batcher.add(2);
   const refused = assert.rejects(first, /connection lost/);
   await clock.advance(29_000);
   assert.equal(batcher.isFull, false);
@@ -187,7 +188,8 @@ test("a stop waits for no repeats: what fails once more is given up, with all th
 test("a flush waits for repeats, and for what came meanwhile", async () => {
   let isAway = true;
   const { batcher, clock } = make({
-    ...{ retryForMs: 30_000, lingerMs: 600_000 },
+    retryForMs: 30_000,
+    lingerMs: 600_000,
     write: (items) => (isAway ? Promise.reject(away()) : Promise.resolve([...items])),
   });
   const added = [batcher.add(1)];

@@ -12,7 +12,8 @@ const taken = (): Promise<void> => new Promise((resolve) => setImmediate(resolve
 /** A program's two outputs in the test's hands. */
 function stage() {
   const clock = new VirtualClock();
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const stdout = new PassThrough();
+  const stderr = new PassThrough();
   const lines: string[] = [];
   const output = new CommandOutput({
     sources: [

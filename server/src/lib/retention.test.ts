@@ -18,13 +18,16 @@ function rows(name: string, count: number, limits: number[] = []): RemovalStep &
 }
 
 test("each step goes on until a batch is not full, and rows are counted by name", async () => {
-  const [some, none, more] = [rows("a", 25), rows("b", 0), rows("a", 10)];
+  const some = rows("a", 25);
+  const none = rows("b", 0);
+  const more = rows("a", 10);
   assert.deepEqual(await removeOld([some, none, more], endless), { a: 35 });
   assert.deepEqual([some.limits, none.limits, more.limits], [[10, 10, 10], [10], [10, 10]]);
 });
 
 test("a table that grows as fast as it is emptied does not keep the next one from its turn", async () => {
-  const [growing, next] = [rows("a", Infinity), rows("b", 3)];
+  const growing = rows("a", Infinity);
+  const next = rows("b", 3);
   assert.deepEqual(await removeOld([growing, next], endless), { a: 40_000, b: 3 });
 });
 

@@ -8,7 +8,8 @@ import { createLog } from "./log.ts";
 import { Sealer } from "./seal.ts";
 import { Secret } from "./secret.ts";
 
-const [first, second] = ["11".repeat(32), "22".repeat(32)];
+const first = "11".repeat(32);
+const second = "22".repeat(32);
 
 describe("a secret", () => {
   test("shows itself nowhere but where it is asked for", () => {

@@ -106,7 +106,11 @@ export class BuildLogs {
       return new Batcher<store.BuildLine>({
         write: (lines) => this.#write(buildId, lines),
         weigh: ({ line }) => line.length,
-        ...{ lingerMs, batchMax, queueMax, queueWeightMax, retryForMs },
+        lingerMs,
+        batchMax,
+        queueMax,
+        queueWeightMax,
+        retryForMs,
         onIdle: () => this.#batchers.delete(buildId),
         clock: this.#parts.clock,
       });

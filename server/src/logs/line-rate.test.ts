@@ -6,7 +6,8 @@ import { VirtualClock } from "#test/support/virtual-clock.ts";
 import { LineRate } from "./line-rate.ts";
 
 const limits = { linesAtOnce: 100, linesPerSecond: 10, charactersAtOnce: 1000, charactersPerSecond: 200 };
-const [loud, quiet] = ["p-1-loud" as AppId, "p-1-quiet" as AppId];
+const loud = "p-1-loud" as AppId;
+const quiet = "p-1-quiet" as AppId;
 
 test("what an app prints at once is taken at once, what is more waits for its second", async () => {
   const clock = new VirtualClock();

@@ -82,7 +82,11 @@ export class InvitationUseCases {
     const secret = new Secret(randomBytes(secretBytes).toString("base64url"));
     const created_at = this.#now();
     const row: store.InvitationRow = {
-      ...{ id: randomUUID(), project_id: projectId, email, role, created_at },
+      id: randomUUID(),
+      project_id: projectId,
+      email,
+      role,
+      created_at,
       secret_hash: hashOf(secret),
       invited_by: acting.by.actor.name,
       expires_at: new Date(created_at.getTime() + daysValid * dayMs),
@@ -95,7 +99,9 @@ export class InvitationUseCases {
       await requireSpace(tx, { projectId, email, now: created_at });
       await store.putInvitation(tx, row);
       await record(tx, {
-        ...{ projectId, action: "invitation.create", by: acting.by },
+        projectId,
+        action: "invitation.create",
+        by: acting.by,
         resource: { type: "invitation", id: row.id, name: email },
         changes: { role: { old: before?.role, new: role }, expiresAt: { new: row.expires_at } },
       });
@@ -138,7 +144,9 @@ export class InvitationUseCases {
       await join(tx, { projectId, personId: person.id, role });
       const actor = { type: "person", id: person.id, name: person.name } as const;
       await record(tx, {
-        ...{ projectId, action: "invitation.accept", by: { ...acceptance.by, actor } },
+        projectId,
+        action: "invitation.accept",
+        by: { ...acceptance.by, actor },
         resource: { type: "person", id: person.id, name: email },
         changes: { role: { new: role } },
       });
@@ -153,7 +161,10 @@ export class InvitationUseCases {
     if (caller === null || (caller.kind === "person" && caller.personId === row.person_id)) return;
     const reason = `The invitation is for ${row.email}, but the token belongs to someone else; send that person's token, or none to create an account.`;
     await record(this.#parts.db, {
-      ...{ projectId: row.project_id, action: "invitation.accept", outcome: "failure", reason },
+      projectId: row.project_id,
+      action: "invitation.accept",
+      outcome: "failure",
+      reason,
       by: { ...by, actor: actorOf(caller) },
       resource: { type: "invitation", id: row.id, name: row.email },
     });

@@ -121,7 +121,9 @@ type Recorded = store.MemberKey & {
 
 async function recordOf(tx: Tx, { projectId, personId, action, member, role, by }: Recorded): Promise<void> {
   await record(tx, {
-    ...{ projectId, action, by },
+    projectId,
+    action,
+    by,
     resource: { type: "person", id: personId, name: member.email },
     changes: { role: role === undefined ? { old: member.role } : { old: member.role, new: role } },
   });

@@ -233,8 +233,11 @@ export class ProviderSignIn {
     // Loading its library takes a tenth of a second, and most platforms have no provider.
     const { openProviderAuth } = await import("./provider-auth.ts");
     this.#auth ??= openProviderAuth({
-      ...{ database: db, secret, baseUrl: baseUrl() },
-      ...{ oidc: settings.oidc, github: settings.github },
+      database: db,
+      secret,
+      baseUrl: baseUrl(),
+      oidc: settings.oidc,
+      github: settings.github,
       gate: new ProviderGate({ db, clock, log, mailer, settings }),
     });
     const context = await this.#ask(id, this.#auth.$context);

@@ -75,7 +75,8 @@ function contentFieldsOf(head: AnswerHead): Content {
   let contentType: string | null = null;
   const contentFields: Partial<Record<ContentField, string>> = {};
   for (let index = 0; index + 1 < list.length; index += 2) {
-    const [name = "", value = ""] = [list[index]?.toLowerCase(), list[index + 1]];
+    const name = list[index]?.toLowerCase() ?? "";
+    const value = list[index + 1] ?? "";
     if (name === "content-type") contentType ??= value;
     if (!isContentField(name)) continue;
     const before = contentFields[name];

@@ -79,7 +79,11 @@ function openStage(options: { algorithm?: LoadBalancingAlgorithm; lineLengthMax?
   const shown: ReadyReplica[] = [];
   const show = (failure?: StartFailure): void => view.put(appId, { ready: shown, failure });
   return {
-    ...{ app, clock, meter, slots, deadlines },
+    app,
+    clock,
+    meter,
+    slots,
+    deadlines,
     nudges: () => nudges,
     add(name: string, concurrency: number): void {
       const replica = { replicaId: name as ReplicaId, appId, releaseId, address: { host: "x", port: 1 }, concurrency };

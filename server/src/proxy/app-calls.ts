@@ -356,8 +356,12 @@ export class AppCalls {
 }
 
 const faultCodes = {
-  ...{ start_failed: "start_failed", no_capacity: "start_failed", outage: "unavailable", deleted: "not_found" },
-  ...{ budget_reached: "budget_reached", app_stopped: "app_stopped" },
+  start_failed: "start_failed",
+  no_capacity: "start_failed",
+  outage: "unavailable",
+  deleted: "not_found",
+  budget_reached: "budget_reached",
+  app_stopped: "app_stopped",
 } as const satisfies Record<StartFailure["kind"], FaultCode>;
 
 /** Long enough for a start and for the preceding call. */

@@ -61,9 +61,16 @@ export function preflightAnswer(method: string, request: CorsRequest, runId: Run
     return new Fault("forbidden", refusalOf(fields.origin ?? "", route.appName));
   }
   const answer = [
-    ...["X-Request-Id", runId, "Access-Control-Allow-Methods", methods],
-    ...["Access-Control-Allow-Headers", allowedHeaders(settings, fields)],
-    ...["Access-Control-Max-Age", String(maxAgeSeconds), "Vary", "Access-Control-Request-Headers"],
+    "X-Request-Id",
+    runId,
+    "Access-Control-Allow-Methods",
+    methods,
+    "Access-Control-Allow-Headers",
+    allowedHeaders(settings, fields),
+    "Access-Control-Max-Age",
+    String(maxAgeSeconds),
+    "Vary",
+    "Access-Control-Request-Headers",
   ];
   return { status: 204, fields: answer, body: Buffer.alloc(0) };
 }

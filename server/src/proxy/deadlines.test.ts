@@ -51,7 +51,8 @@ test("nothing ticks while nothing waits", async () => {
 test("what a deadline brings about may set and clear others, due ones included", async () => {
   const clock = new VirtualClock();
   const deadlines = new Deadlines(clock, tickMs);
-  const [first, second] = [new Probe(), new Probe()];
+  const first = new Probe();
+  const second = new Probe();
   first.again = () => {
     deadlines.clear(second);
     if (first.firedAtMs.length < 3) deadlines.set(first, clock.monotonicMs() + 250);

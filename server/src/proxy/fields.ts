@@ -4,9 +4,25 @@ import { assert } from "#lib/assert.ts";
 
 /** Each is treated in its own way, and its kind is its name. */
 const own = [
-  ...["connection", "keep-alive", "te", "trailer", "upgrade", "date", "cookie", "set-cookie", "transfer-encoding"],
-  ...["content-length", "host", "authorization", "expect", "forwarded", "location"],
-  ...["origin", "access-control-request-method", "access-control-request-headers", "content-encoding"],
+  "connection",
+  "keep-alive",
+  "te",
+  "trailer",
+  "upgrade",
+  "date",
+  "cookie",
+  "set-cookie",
+  "transfer-encoding",
+  "content-length",
+  "host",
+  "authorization",
+  "expect",
+  "forwarded",
+  "location",
+  "origin",
+  "access-control-request-method",
+  "access-control-request-headers",
+  "content-encoding",
   // Of an answer: the call never began there (runtimes/python/README.md).
   "slipway-refused",
 ] as const;
@@ -19,10 +35,19 @@ const hop = ["proxy-connection", "proxy-authenticate", "proxy-authorization", "h
 
 /** Of an answer: they would apply to the whole host name and port, which apps share with each other and the dashboard. */
 const wholeSite = [
-  ...["service-worker-allowed", "clear-site-data", "strict-transport-security", "alt-svc", "nel", "report-to"],
-  ...["accept-ch", "origin-agent-cluster", "use-as-dictionary", "set-login"],
+  "service-worker-allowed",
+  "clear-site-data",
+  "strict-transport-security",
+  "alt-svc",
+  "nel",
+  "report-to",
+  "accept-ch",
+  "origin-agent-cluster",
+  "use-as-dictionary",
+  "set-login",
   // Sessions that a browser binds to its device, for the whole site, with requests of its own.
-  ...["secure-session-registration", "sec-session-registration"],
+  "secure-session-registration",
+  "sec-session-registration",
 ];
 
 /** How the proxy treats a field. */

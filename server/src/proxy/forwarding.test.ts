@@ -54,7 +54,9 @@ test("an answer that there is no room for reaches its caller, and only its lengt
 
 test("the room is given back at the end, when the client goes, and when an answer is too long by itself", () => {
   const { begin, forwarded, users, gathered } = bed(1_200);
-  const [gone, long, whole] = [begin(), begin(), begin()];
+  const gone = begin();
+  const long = begin();
+  const whole = begin();
   gone.piece(Buffer.alloc(500), false);
   users[0]?.onClientGone();
   for (let count = 0; count < 11; count++) long.piece(Buffer.alloc(100), false);

@@ -39,7 +39,9 @@ function openStage(): Stage {
     },
     onClose: () => deadlines.stop(),
     trustedProxies: new TrustedProxies([]),
-    ...{ firstMs: 60_000, idleMs: 60_000, stalledMs: 60_000 },
+    firstMs: 60_000,
+    idleMs: 60_000,
+    stalledMs: 60_000,
   });
   const say = async (text: string): Promise<void> => {
     await new Promise((resolve) => client.write(text, "latin1", resolve));

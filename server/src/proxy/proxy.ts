@@ -87,7 +87,9 @@ export class Proxy implements DemandSource, Occupancy {
     this.#callParts = { ...callParts, whyEnded: whyEndedWith(options.brokeOff, clock) };
     this.#runParts = { ...callParts, whyEnded: null, onEnd: (call) => this.#runs.delete(call) };
     this.#sockets = new SocketCalls({
-      ...{ ...common, clock, onEnd: (call, outcome) => tell?.(call, outcome) },
+      ...common,
+      clock,
+      onEnd: (call, outcome) => tell?.(call, outcome),
       isClosed: () => this.#isClosed,
       peerOf: (request) => options.trustedProxies.peerOf(request.socket),
       resolve: (url, fields, origin) => this.#resolve(url, fields, origin),

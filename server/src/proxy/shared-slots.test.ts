@@ -9,7 +9,9 @@ import { ReplicaSlot } from "./replica-slot.ts";
 import { dividedBetween, findShared } from "./shared-slots.ts";
 
 function slot(release: string, name: string, concurrency = 1000): ReplicaSlot {
-  const [appId, releaseId, replicaId] = ["p-00000001-app" as AppId, release as ReleaseId, name as ReplicaId];
+  const appId = "p-00000001-app" as AppId;
+  const releaseId = release as ReleaseId;
+  const replicaId = name as ReplicaId;
   const replica = { replicaId, appId, releaseId, address: { host: "x", port: 1 }, concurrency };
   return new ReplicaSlot({ replica, pool: {} as ReplicaPool, tally: new ReleaseTally(), onAgain: () => undefined });
 }
@@ -33,7 +35,8 @@ test("calls are drawn by share, and go in turn to the replicas of a release", ()
 });
 
 test("a call takes any replica with room before it waits", () => {
-  const [old, next] = [slot("old", "a", 1), slot("new", "b", 1)];
+  const old = slot("old", "a", 1);
+  const next = slot("new", "b", 1);
   const groups = dividedBetween([share("old", 0.8), share("new", 0.2)], [old, next]);
   assert.ok(groups !== null);
   old.running = 1;

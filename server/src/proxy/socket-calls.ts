@@ -64,7 +64,8 @@ export class SocketCalls {
     const { deadlines, monotonicMs, onEnd } = parts;
     this.#parts = parts;
     this.#upgradeParts = {
-      ...{ deadlines, monotonicMs },
+      deadlines,
+      monotonicMs,
       onEnd: (call, outcome) => {
         this.#open.delete(call);
         onEnd(call, outcome);

@@ -20,8 +20,15 @@ test("a repository is asked at the interval, rarely where a hook works, and ever
 
 test("apps of one repository share a question, but what a credential shows is for its own project", () => {
   const app = (project: string, gitRepo: string, has_credentials = false) => ({
-    ...{ id: `${project}-app` as AppId, project_id: project as ProjectId, name: "app", request: { gitRepo } },
-    ...{ stopped_at: null, auto_deploy_paused_reason: null, usual_branch: null, shared_paths: null, has_credentials },
+    id: `${project}-app` as AppId,
+    project_id: project as ProjectId,
+    name: "app",
+    request: { gitRepo },
+    stopped_at: null,
+    auto_deploy_paused_reason: null,
+    usual_branch: null,
+    shared_paths: null,
+    has_credentials,
   });
   assert.equal(repositoryOf(app("p-1", "acme/app")), repositoryOf(app("p-2", "acme/app")));
   assert.equal(repositoryOf(app("p-1", "acme/app", true)), repositoryOf(app("p-1", "acme/app", true)));

@@ -43,7 +43,10 @@ export class BranchPoll {
     const { pollMs, clock, log, notifications } = parts;
     this.#parts = parts;
     this.loop = new Loop({
-      ...{ name: "branches", intervalMs: Math.min(pollMs / 4, turnMsMax), clock, log },
+      name: "branches",
+      intervalMs: Math.min(pollMs / 4, turnMsMax),
+      clock,
+      log,
       turn: (signal) => this.#turn(signal),
       // An app may have been started or resumed.
       listen: (nudge) => notifications.listen("apps", nudge),
@@ -105,12 +108,19 @@ export class BranchPoll {
       return await this.#parts.db.transaction().execute((tx) => putHead(tx, head));
     }
     await this.#add(app, {
-      ...{ verdict: "waiting", reason: "the branch is about to be read", ref: `refs/heads/${gitBranch}` },
-      ...{ before_sha: seen, commit_sha: commit, is_touched: gitPath === "" ? true : null },
+      verdict: "waiting",
+      reason: "the branch is about to be read",
+      ref: `refs/heads/${gitBranch}`,
+      before_sha: seen,
+      commit_sha: commit,
+      is_touched: gitPath === "" ? true : null,
     });
   }
 
-  async #add(app: PushedAppRow, found: Pick<Parameters<typeof addDelivery>[1], "verdict" | "reason">): Promise<void> {
+  async #add(
+    app: PushedAppRow,
+    found: Omit<Parameters<typeof addDelivery>[1], "id" | "app_id" | "event">,
+  ): Promise<void> {
     const delivery = { ...found, id: newGitDeliveryId(), app_id: app.id, event: "poll" };
     await this.#parts.db.transaction().execute((tx) => addDelivery(tx, delivery));
     this.#parts.onDelivery();

@@ -75,7 +75,10 @@ async function tell(
     kind,
     { source: source.value, credential },
     {
-      ...{ appId: shownAppId(build.appId), repository: source.value.path, commit: build.commit, state },
+      appId: shownAppId(build.appId),
+      repository: source.value.path,
+      commit: build.commit,
+      state,
       url: state === "success" ? pages.appEndpoint(build.projectId, build.appName) : pages.buildPage(build),
       description: descriptionOf(build, state),
     },

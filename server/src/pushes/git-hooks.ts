@@ -109,8 +109,16 @@ export class GitHooks {
       const { verdict, reason } = judgePush(pushed, { event: old.event, updates }, this.#parts.hosts);
       const { number: _, ...same } = old;
       const replayed = await store.addDelivery(tx, {
-        ...{ ...same, ...unreported, id: newGitDeliveryId(), delivery_key: null, verdict, reason, build_id: null },
-        ...{ replay_of: old.id, replayed_by: toJson(by.actor), received_at: new Date(this.#parts.clock.now()) },
+        ...same,
+        ...unreported,
+        id: newGitDeliveryId(),
+        delivery_key: null,
+        verdict,
+        reason,
+        build_id: null,
+        replay_of: old.id,
+        replayed_by: toJson(by.actor),
+        received_at: new Date(this.#parts.clock.now()),
       });
       const resource = { type: "git_delivery", id: old.id };
       const changes = { replay: { new: replayed.id } };
@@ -170,7 +178,8 @@ export class GitHooks {
       const given = { event: found.event, ...push };
       const { update, isOwn, isForeign, ...judgement } = judgePush(pushed, given, this.#parts.hosts);
       const delivered = await store.addDelivery(tx, {
-        ...{ ...base, delivery_key: found.deliveryKey },
+        ...base,
+        delivery_key: found.deliveryKey,
         ...columnsOf(pushed, judgement, update),
       });
       // After the delivery, which locks the app: a change of the app locks in that order, too.
@@ -204,8 +213,11 @@ const unreported = { reported: null, report_failure: null, report_tries: 0, repo
 function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUpdate | undefined) {
   if (update === undefined) return { verdict, reason };
   return {
-    ...{ verdict, reason, ref: commitText(update.ref, "author") },
-    ...{ before_sha: update.before, commit_sha: update.after },
+    verdict,
+    reason,
+    ref: commitText(update.ref, "author"),
+    before_sha: update.before,
+    commit_sha: update.after,
     message: update.message === null ? null : commitText(update.message, "message"),
     author: update.author === null ? null : commitText(update.author, "author"),
     is_touched: isFolderTouched(app, update),
@@ -215,7 +227,7 @@ function columnsOf(app: PushedApp, { verdict, reason }: Judgement, update: RefUp
 /** What is kept of the push. */
 function updateOf({ ref, before_sha, commit_sha, message, author }: store.GitDeliveryRow): RefUpdate | null {
   if (ref === null) return null;
-  return { ...{ ref, before: before_sha, after: commit_sha, message, author }, files: [], isComplete: false };
+  return { ref, before: before_sha, after: commit_sha, message, author, files: [], isComplete: false };
 }
 
 /** Git services send the events of all their users from a few addresses: a user without the hook's address must not silence it. */

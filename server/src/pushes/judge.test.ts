@@ -28,8 +28,13 @@ const app: PushedApp = {
 };
 const commit = "da1560886d4f094c3e6c9ef40349f7d38b5d27d7";
 const moved: RefUpdate = {
-  ...{ ref: "refs/heads/release", before: "a".repeat(40), after: commit, message: "m", author: "Ada" },
-  ...{ files: [], isComplete: false },
+  ref: "refs/heads/release",
+  before: "a".repeat(40),
+  after: commit,
+  message: "m",
+  author: "Ada",
+  files: [],
+  isComplete: false,
 };
 const head: BranchHead = { commit, message: "Fix it", isSeen: false, isTouched: true };
 
@@ -58,7 +63,11 @@ test("a push of another repository is not one of the app's, however that is writ
   const judge = (repository: string | null, gitRepo = "acme/app") =>
     judgePush({ ...app, gitRepo }, { event: "push", updates: [moved], repository }, hosts);
   assert.deepEqual(judge("other/app"), {
-    ...{ verdict: "ignored", reason: "other/app is not acme/app", update: moved, isOwn: false, isForeign: true },
+    verdict: "ignored",
+    reason: "other/app is not acme/app",
+    update: moved,
+    isOwn: false,
+    isForeign: true,
   });
   for (const gitRepo of [
     "acme/app",

@@ -45,7 +45,8 @@ export function judgePush(
 /** `repository` is `owner/name`, maybe below groups that only SLIPWAY_GIT_URL names. */
 function isOf(repository: string | null, path: string): boolean {
   if (repository === null) return true;
-  const [sent, own] = [repository.toLowerCase(), path.toLowerCase()];
+  const sent = repository.toLowerCase();
+  const own = path.toLowerCase();
   return sent === own || sent.endsWith(`/${own}`);
 }
 

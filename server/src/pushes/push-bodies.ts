@@ -30,16 +30,23 @@ const commit = z.object({
   id: z.string(),
   message: z.string(),
   author: z.object({ name: z.string(), email: z.string().nullish() }).nullish(),
-  ...{ added: paths, removed: paths, modified: paths },
+  added: paths,
+  removed: paths,
+  modified: paths,
 });
 const oneRef = z.object({
-  ...{ ref: z.string(), before: commitOrNone, after: commitOrNone },
-  ...{ created: z.boolean().nullish(), forced: z.boolean().nullish() },
-  ...{ commits: z.array(commit).nullish(), head_commit: commit.nullish() },
+  ref: z.string(),
+  before: commitOrNone,
+  after: commitOrNone,
+  created: z.boolean().nullish(),
+  forced: z.boolean().nullish(),
+  commits: z.array(commit).nullish(),
+  head_commit: commit.nullish(),
 });
 const side = z
   .object({
-    ...{ type: z.string(), name: z.string() },
+    type: z.string(),
+    name: z.string(),
     target: z.object({
       hash: commitOrNone,
       message: z.string().nullish(),
@@ -73,7 +80,11 @@ export function readOneRef(body: unknown): RefUpdate[] {
   const isShort = listed.length < listedMax.commits && listed.every((files) => files.length < listedMax.files);
   return [
     {
-      ...{ ref, before, after, message: head?.message ?? null, files: listed.flat() },
+      ref,
+      before,
+      after,
+      message: head?.message ?? null,
+      files: listed.flat(),
       author: head?.author ? `${head.author.name} <${head.author.email ?? ""}>` : null,
       isComplete: created === false && forced === false && listed.length > 0 && isShort,
     },

@@ -44,7 +44,11 @@ export class PushJudge {
     const { clock, log, notifications } = parts;
     this.#parts = parts;
     this.loop = new Loop({
-      ...{ name: "pushes", turn: () => this.#turn(), intervalMs, clock, log },
+      name: "pushes",
+      turn: () => this.#turn(),
+      intervalMs,
+      clock,
+      log,
       // Deliveries of a stopped app wait for its start.
       listen: (nudge) => notifications.listen("apps", nudge),
     });
@@ -177,8 +181,15 @@ export class PushJudge {
     const by = (chosen?.replayed_by as Actor | null | undefined) ?? pusher;
     const { gitBranch: branch } = store.pushedApp(row);
     const { buildId } = await this.#parts.builds.receiveBuild(tx, {
-      ...{ projectId: row.project_id, appId: row.id, cause: "push", by, isRunningSuperseded: true },
-      ...{ commit, branch, message, author },
+      projectId: row.project_id,
+      appId: row.id,
+      cause: "push",
+      by,
+      isRunningSuperseded: true,
+      commit,
+      branch,
+      message,
+      author,
     });
     await record(tx, {
       projectId: row.project_id,

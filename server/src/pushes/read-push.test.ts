@@ -85,14 +85,13 @@ test("GitHub's own examples are read: branches, tags, deletions, and events that
 
 test("Gitea, Forgejo and GitLab are read by the same names, and never claim that their list is complete", () => {
   const expected = {
-    ...{
-      ref: "refs/heads/main",
-      before,
-      after,
-      message: "Change the answer\n",
-      author: "Ada Example <ada@example.com>",
-    },
-    ...{ files: ["main.py"], isComplete: false },
+    ref: "refs/heads/main",
+    before,
+    after,
+    message: "Change the answer\n",
+    author: "Ada Example <ada@example.com>",
+    files: ["main.py"],
+    isComplete: false,
   };
   assert.deepEqual(updatesOf("gitea", "push", giteaPush()), [expected]);
   assert.deepEqual(updatesOf("gitlab", "Push Hook", gitlabPush()), [expected]);

@@ -20,16 +20,28 @@ type Form = {
 /** As hosts are asked of which nobody knows the kind. */
 const forms: Readonly<Partial<Record<GitHostKind, Form>>> = {
   gitea: {
-    ...{ pageSize: 50, path: "/repos/search", query: { sort: "updated", order: "desc" } },
-    ...{ search: "q", size: "limit", name: "full_name" },
+    pageSize: 50,
+    path: "/repos/search",
+    query: { sort: "updated", order: "desc" },
+    search: "q",
+    size: "limit",
+    name: "full_name",
   },
   gitlab: {
-    ...{ pageSize: 100, path: "/projects", search: "search", size: "per_page", name: "path_with_namespace" },
+    pageSize: 100,
+    path: "/projects",
+    search: "search",
+    size: "per_page",
+    name: "path_with_namespace",
     query: { membership: "true", simple: "true", order_by: "last_activity_at" },
   },
   github: {
-    ...{ pageSize: 100, path: "/user/repos", query: { sort: "pushed" } },
-    ...{ search: null, size: "per_page", name: "full_name" },
+    pageSize: 100,
+    path: "/user/repos",
+    query: { sort: "pushed" },
+    search: null,
+    size: "per_page",
+    name: "full_name",
   },
 };
 

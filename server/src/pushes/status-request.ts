@@ -65,7 +65,10 @@ const forms: Readonly<Record<GitHostKind, Form>> = {
     states: { pending: "INPROGRESS", success: "SUCCESSFUL", failure: "FAILED", cancelled: "STOPPED" },
     // Bitbucket's keys have at most 40 characters.
     fields: ({ appId, url, description }) => ({
-      ...{ url, description, key: appId.replace(/^(?:dev-)?p-/, ""), name: `slipway/${appId}` },
+      url,
+      description,
+      key: appId.replace(/^(?:dev-)?p-/, ""),
+      name: `slipway/${appId}`,
     }),
   },
 };

@@ -25,7 +25,8 @@ function make(send: (sent: Sent) => Promise<void> = () => Promise.resolve()) {
       sent.push({ port, heldIds });
       return send({ port, heldIds });
     },
-    ...{ clock, log },
+    clock,
+    log,
   });
   const dropped = (): unknown[] => logged.map((line) => line["runs"]).filter((runs) => runs !== undefined);
   const add = (address: Address, count: number): readonly HeldId[] => {

@@ -51,7 +51,11 @@ export class Acknowledgements {
     if (known !== undefined) return known;
     const { send, clock, log } = this.#options;
     const heldIds = new Batcher<HeldId>({
-      ...{ batchMax, queueMax, lingerMs, retryForMs, clock },
+      batchMax,
+      queueMax,
+      lingerMs,
+      retryForMs,
+      clock,
       write: (some) => send(address, some),
       onFailure: (error) => log.debug({ err: error, address }, "a replica could not be told which runs are settled"),
       onIdle: () => {

@@ -30,12 +30,23 @@ export function callRecordOf(call: FinishedCall, endOfReplica: string | null = n
   const reason = isBrokenOff(call) ? (endOfReplica ?? call.reason) : null;
   const { runId, projectId, appId, releaseId, replicaId, status, isWebSocket, receivedAt, lineMs, totalMs } = call;
   return {
-    ...{ runId, projectId, appId, state: stateOf(call), releaseId, replicaId, statusCode: status, reason, isWebSocket },
+    runId,
+    projectId,
+    appId,
+    state: stateOf(call),
+    releaseId,
+    replicaId,
+    statusCode: status,
+    reason,
+    isWebSocket,
     method: textOf(call.method),
     path: textOf(call.path),
     clientAddress: textOf(call.clientAddress),
     webhookEndpoint: call.webhookEndpoint === null ? null : textOf(call.webhookEndpoint),
-    ...{ receivedAt, endedAt: receivedAt + totalMs, lineMs, totalMs },
+    receivedAt,
+    endedAt: receivedAt + totalMs,
+    lineMs,
+    totalMs,
   };
 }
 

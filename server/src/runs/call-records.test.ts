@@ -11,20 +11,26 @@ import type { LeftOutCalls } from "./left-out.ts";
 
 function callOf(wish: Partial<FinishedCall> = {}): FinishedCall {
   return {
-    ...{ runId: "r" as RunId, appId: "p-1-app" as AppId, projectId: "p-1" as ProjectId, releaseId: "x" as ReleaseId },
-    ...{ replicaId: null, method: "GET", path: "/a", isWebSocket: false, clientAddress: "::1", outcome: "answered" },
-    ...{
-      status: 200,
-      receivedAt: 1_000,
-      lineMs: 1,
-      totalMs: 30,
-      begunAt: 1_001,
-      reason: null,
-      isReasonOfApp: false,
-      requestBytes: 0,
-      answerBytes: 0,
-      webhookEndpoint: null,
-    },
+    runId: "r" as RunId,
+    appId: "p-1-app" as AppId,
+    projectId: "p-1" as ProjectId,
+    releaseId: "x" as ReleaseId,
+    replicaId: null,
+    method: "GET",
+    path: "/a",
+    isWebSocket: false,
+    clientAddress: "::1",
+    outcome: "answered",
+    status: 200,
+    receivedAt: 1_000,
+    lineMs: 1,
+    totalMs: 30,
+    begunAt: 1_001,
+    reason: null,
+    isReasonOfApp: false,
+    requestBytes: 0,
+    answerBytes: 0,
+    webhookEndpoint: null,
     ...wish,
   };
 }
@@ -74,7 +80,8 @@ test("a call that broke off has the reason of the app, else of its replica's end
     log: pino({ enabled: false }),
   });
   const broken = { outcome: "cut", reason: "It broke off." } as const;
-  const [gone, alive] = ["gone" as ReplicaId, "alive" as ReplicaId];
+  const gone = "gone" as ReplicaId;
+  const alive = "alive" as ReplicaId;
   records.onFinished(callOf({ ...broken, replicaId: gone, isReasonOfApp: true }));
   records.onFinished(callOf({ ...broken, replicaId: gone }));
   records.onFinished(callOf({ ...broken, replicaId: alive }));

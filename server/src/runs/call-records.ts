@@ -51,7 +51,12 @@ export class CallRecords {
     this.#whyBrokenOff = options.whyBrokenOff;
     this.#leftOut = new LeftOut(options);
     this.#records = new Batcher({
-      ...{ write, batchMax, queueMax, lingerMs, retryForMs, clock },
+      write,
+      batchMax,
+      queueMax,
+      lingerMs,
+      retryForMs,
+      clock,
       onFailure: (error, { length }) =>
         log.warn({ err: error, records: length }, "records of calls could not be written"),
     });

@@ -39,7 +39,9 @@ export class DeadRuns {
       await this.#requireDead(tx, ref);
       if (!(await redriveOne(tx, runId, newId))) throw requestGone();
       await record(tx, {
-        ...{ projectId, action: "runs.redrive", by },
+        projectId,
+        action: "runs.redrive",
+        by,
         resource: { type: "run", id: runId, name: appId },
         changes: { runId: { old: runId, new: newId } },
       });

@@ -65,8 +65,12 @@ export class Enqueue implements AsyncAccept {
         onStep("run accepted");
       },
       weigh: (run) => run.body.length,
-      ...{ batchMax, queueMax: waitingMax, batchWeightMax: batchBytesMax, queueWeightMax: waitingBytesMax },
-      ...{ writeWaitMs: storeMs, clock },
+      batchMax,
+      queueMax: waitingMax,
+      batchWeightMax: batchBytesMax,
+      queueWeightMax: waitingBytesMax,
+      writeWaitMs: storeMs,
+      clock,
     });
   }
 
@@ -161,7 +165,13 @@ export class Enqueue implements AsyncAccept {
     const { live } = route;
     if (live === null) throw new Fault("not_deployed", `${route.appName} has no release.`);
     return {
-      ...{ runId, method, lines, body, clientAddress, webhookEndpoint, isHeld },
+      runId,
+      method,
+      lines,
+      body,
+      clientAddress,
+      webhookEndpoint,
+      isHeld,
       projectId: route.projectId,
       appId: route.appId,
       releaseId: live.releaseId,

@@ -36,11 +36,21 @@ async function attempt(onlyReleaseId: ReleaseId | null, releaseId: ReleaseId): P
     return { withdraw: () => undefined };
   };
   const parts = {
-    ...{ clock: systemClock, log: silentLog, proxy: { run, hold: () => () => undefined }, settlement, heldRuns: {} },
-    ...{ keepsAnswers: () => false, callMsMax: () => 1_000, answerBytesMax: 1_000, startMsMax: 1_000 },
-    ...{ answerMemory: new AnswerMemory({ answerBytesMax: 1_000 }), endStuck: () => undefined },
+    clock: systemClock,
+    log: silentLog,
+    proxy: { run, hold: () => () => undefined },
+    settlement,
+    heldRuns: {},
+    keepsAnswers: () => false,
+    callMsMax: () => 1_000,
+    answerBytesMax: 1_000,
+    startMsMax: 1_000,
+    answerMemory: new AnswerMemory({ answerBytesMax: 1_000 }),
+    endStuck: () => undefined,
     decoder: new AnswerDecoder(1_000),
-    ...{ whyBrokenOff: () => Promise.resolve(null), isReclaimed: () => false, onLetGo: resolve },
+    whyBrokenOff: () => Promise.resolve(null),
+    isReclaimed: () => false,
+    onLetGo: resolve,
   } as unknown as ExecutionParts;
   const named = { runId: "1" as RunId, projectId: "p" as ProjectId, appId: "a" as AppId, method: "POST", target: "/x" };
   const counts = { epoch: 1, attempt: 0, starts: 0, retriesMax: 0, waitsSinceMs: 0 };

@@ -31,7 +31,8 @@ export function environmentText(body: Buffer): string {
     cerebrium: {
       deployment: {
         ...(baseImageURI ? { docker_base_image_url: baseImageURI } : {}),
-        ...{ pre_build_commands: decoded(preBuildCommands), shell_commands: decoded(shellCommands) },
+        pre_build_commands: decoded(preBuildCommands),
+        shell_commands: decoded(shellCommands),
       },
       dependencies: Object.fromEntries(Object.entries(dependencies ?? {}).filter(([, table]) => table)),
     },

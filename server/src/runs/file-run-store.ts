@@ -35,16 +35,16 @@ export async function addWaitingRun(
   await tx
     .insertInto("runs")
     .values({
-      ...{
-        id: runId,
-        project_id: projectId,
-        app_id: appId,
-        build_id: buildId,
-        state: "pending",
-        method: "POST",
-        path: shownPath,
-      },
-      ...{ client_address: clientAddress, retries_max: 0, due_at: sql<Date>`'infinity'` },
+      id: runId,
+      project_id: projectId,
+      app_id: appId,
+      build_id: buildId,
+      state: "pending",
+      method: "POST",
+      path: shownPath,
+      client_address: clientAddress,
+      retries_max: 0,
+      due_at: sql<Date>`'infinity'`,
     })
     .execute();
   const lines = "Host: localhost\r\nContent-Type: application/json\r\n";

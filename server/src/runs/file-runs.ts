@@ -71,7 +71,9 @@ export class FileRuns {
     return this.#deployments.check({
       ...fields,
       compute: computeType === null ? null : [computeType],
-      ...{ memory: memoryGb, runtime: "cortex", replicaConcurrency: 1 },
+      memory: memoryGb,
+      runtime: "cortex",
+      replicaConcurrency: 1,
       config_toml: imageDigest === null ? null : textOfDigest(imageDigest),
     });
   }

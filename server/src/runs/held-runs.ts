@@ -57,7 +57,12 @@ export class HeldRuns {
     const { waitMs, bytesMax } = options;
     try {
       const answer = await askReplica({
-        ...{ address, method: "GET", path: pathOf(heldId), body: null, waitMs, clock: this.#clock },
+        address,
+        method: "GET",
+        path: pathOf(heldId),
+        body: null,
+        waitMs,
+        clock: this.#clock,
         agent: this.#attachAgent,
         signal: AbortSignal.any([options.signal, this.#closing.signal]),
         bytesMax: (headers) => (headers["slipway-held"] === "1" ? bytesMax : messageBytesMax),
@@ -80,7 +85,12 @@ export class HeldRuns {
   async cancel(address: Address, heldId: HeldId): Promise<"stopped" | "running" | "unknown"> {
     try {
       const { status, body } = await askReplica({
-        ...{ address, method: "DELETE", path: pathOf(heldId), body: null, waitMs: cancelWaitMs, clock: this.#clock },
+        address,
+        method: "DELETE",
+        path: pathOf(heldId),
+        body: null,
+        waitMs: cancelWaitMs,
+        clock: this.#clock,
         agent: this.#questionAgent,
         signal: this.#closing.signal,
         bytesMax: () => messageBytesMax,
@@ -105,8 +115,13 @@ export class HeldRuns {
 
   async #acknowledge(address: Address, heldIds: readonly HeldId[]): Promise<void> {
     const { status } = await askReplica({
-      ...{ address, method: "POST", path: "/_slipway/runs/acknowledge", body: JSON.stringify(heldIds) },
-      ...{ agent: this.#questionAgent, waitMs: acknowledgeWaitMs, clock: this.#clock },
+      address,
+      method: "POST",
+      path: "/_slipway/runs/acknowledge",
+      body: JSON.stringify(heldIds),
+      agent: this.#questionAgent,
+      waitMs: acknowledgeWaitMs,
+      clock: this.#clock,
       bytesMax: () => messageBytesMax,
     });
     if (status !== 200) throw new Error(`the replica answered ${status} to an acknowledgement`);
@@ -158,7 +173,10 @@ function pathOf(heldId: HeldId): string {
 
 function agentOf(connectionsMax: number): Agent {
   return new Agent({
-    ...{ keepAlive: true, maxSockets: connectionsMax, maxFreeSockets: idleConnectionsMax, timeout: idleMs },
+    keepAlive: true,
+    maxSockets: connectionsMax,
+    maxFreeSockets: idleConnectionsMax,
+    timeout: idleMs,
     scheduling: "lifo",
   });
 }

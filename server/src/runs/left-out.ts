@@ -40,7 +40,11 @@ export class LeftOut {
   constructor({ writeLeftOut, clock, log }: LeftOutOptions) {
     this.#log = log;
     this.#rows = new Batcher({
-      ...{ batchMax, queueMax, lingerMs, retryForMs: Number.POSITIVE_INFINITY, clock },
+      batchMax,
+      queueMax,
+      lingerMs,
+      retryForMs: Number.POSITIVE_INFINITY,
+      clock,
       write: (rows) => {
         this.#take(rows);
         return writeLeftOut(rows);

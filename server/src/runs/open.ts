@@ -105,7 +105,17 @@ export function openRuns(settings: RunSettings, parts: Parts) {
   const { db, notifications, sealer, instanceId, clock, log, lifecycle, proxy, routes, webhooks, onStep } = parts;
   const { resultBytesMax, lineLength, runsAtOnce } = settings;
   const runs = new Runs({
-    ...{ db, notifications, sealer, instanceId, proxy, routes, clock, log, onStep, runsAtOnce, lineLength },
+    db,
+    notifications,
+    sealer,
+    instanceId,
+    proxy,
+    routes,
+    clock,
+    log,
+    onStep,
+    runsAtOnce,
+    lineLength,
     outbox: webhooks.outbox,
     bodyBytesMax: settings.asyncBodyBytesMax,
     answerBytesMax: resultBytesMax,
@@ -121,7 +131,10 @@ export function openRuns(settings: RunSettings, parts: Parts) {
   const steps = () => runRetention({ db, clock, callDaysOf, ...settings });
   startRetention({ name: "run retention", steps, clock, log, lifecycle });
   new Loop({
-    ...{ name: "runs of builds", intervalMs: builtEveryMs, clock, log },
+    name: "runs of builds",
+    intervalMs: builtEveryMs,
+    clock,
+    log,
     turn: () => settleBuiltRuns({ db, clock, routes, lines: parts.lines }),
     listen: (nudge) => notifications.listen("builds", nudge),
   }).startWithin(lifecycle);

@@ -249,7 +249,11 @@ export class RunStore {
     const rows = await this.#db
       .selectFrom("run_requests")
       .select(["run_id", (cast) => cast.fn<number>("octet_length", ["body"]).as("bytes")])
-      .where("run_id", "in", [...held.map(({ runId }) => runId)])
+      .where(
+        "run_id",
+        "in",
+        held.map(({ runId }) => runId),
+      )
       .execute();
     return new Map(rows.map((row) => [row.run_id, row.bytes]));
   }

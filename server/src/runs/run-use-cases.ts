@@ -50,7 +50,9 @@ export class RunUseCases {
     const isHeld = await db.transaction().execute(async (tx) => {
       const isWorkedOn = await this.#askForEnd(tx, ref);
       await record(tx, {
-        ...{ projectId: ref.projectId, action: "run.cancel", by },
+        projectId: ref.projectId,
+        action: "run.cancel",
+        by,
         resource: { type: "run", id: ref.runId, name: ref.appId },
         changes: { status: { new: isWorkedOn ? "asked to end" : "cancelled" } },
       });
@@ -94,8 +96,13 @@ async function cancelPending(tx: Tx, runId: RunId): Promise<void> {
   await tx
     .updateTable("runs")
     .set((row) => ({
-      ...{ state: "cancelled", reason, status_code: null, ended_at: now },
-      ...{ cancel_requested_at: now, webhook_secret_sealed: null, lease_epoch: row("lease_epoch", "+", 1) },
+      state: "cancelled",
+      reason,
+      status_code: null,
+      ended_at: now,
+      cancel_requested_at: now,
+      webhook_secret_sealed: null,
+      lease_epoch: row("lease_epoch", "+", 1),
     }))
     .where("id", "=", runId)
     .where("state", "=", "pending")

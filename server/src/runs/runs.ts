@@ -66,7 +66,11 @@ export class Runs implements AsyncAccept {
     this.#settlement = new RunSettlement({ db, store, outbox, sealer, clock, log, onStep });
     const keepsAnswers = (appId: AppId): boolean => this.#live(appId)?.runtime === "cortex";
     const common = {
-      ...{ store, clock, log, answerBytesMax, keepsAnswers },
+      store,
+      clock,
+      log,
+      answerBytesMax,
+      keepsAnswers,
       isReclaimed: options.isReclaimed ?? (() => false),
       // Other calls on the same replica must not suffer.
       endStuck: (appId: AppId, replicaId: ReplicaId) => {
@@ -77,10 +81,17 @@ export class Runs implements AsyncAccept {
       callMsMax: (appId: AppId) => (this.#live(appId)?.responseGracePeriodSeconds ?? 0) * 1000,
     };
     this.#runner = new Runner({
-      ...{ store, leases: this.#leases, leaseMs, clock, log, onStep },
+      store,
+      leases: this.#leases,
+      leaseMs,
+      clock,
+      log,
+      onStep,
       // A quarter of a lease is left for the request to the replica.
       execution: {
-        ...{ ...common, proxy, whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)) },
+        ...common,
+        proxy,
+        whyBrokenOff: options.whyBrokenOff ?? (() => Promise.resolve(null)),
         answerMemory: new AnswerMemory({ answerBytesMax }),
         decoder: new AnswerDecoder(answerBytesMax),
         startMsMax: (leaseMs * 3) / 4,

@@ -71,7 +71,11 @@ async function listOwn(driver: Driver): Promise<readonly OwnedReplica[]> {
 function replicaOf(row: AliveRow, clock: Clock): Replica {
   const { replicaId, projectId, appId, releaseId, buildId, settings, gpus, restarts, isTrial, state } = row;
   const replica = new Replica({
-    ...{ replicaId, gpus, restarts, isTrial, state },
+    replicaId,
+    gpus,
+    restarts,
+    isTrial,
+    state,
     release: { projectId, appId, releaseId, buildId, settings },
     beganAtMs: clock.monotonicMs() - (clock.now() - row.createdAt),
     createdAtMs: row.createdAt,

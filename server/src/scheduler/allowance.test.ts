@@ -18,7 +18,11 @@ const limits = (replicasMax: number | null, gpusMax: number | null): ReplicaLimi
   gpusMax,
 });
 const replica = (name: string, given: Partial<CountedReplica> = {}): CountedReplica => ({
-  ...{ replicaId: name as ReplicaId, isStarting: false, gpus: 0, running: 0, beganAtMs: 0 },
+  replicaId: name as ReplicaId,
+  isStarting: false,
+  gpus: 0,
+  running: 0,
+  beganAtMs: 0,
   ...given,
 });
 

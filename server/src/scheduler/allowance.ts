@@ -68,7 +68,8 @@ function leftOf(max: number | null, used: number, leaving: number): number {
  */
 export function beyondLimits(limits: ReplicaLimits, counted: readonly CountedReplica[]): ReadonlySet<ReplicaId> {
   const { replicasMax, gpusMax } = limits;
-  let [replicas, gpus] = [counted.length, sumOf(counted)];
+  let replicas = counted.length;
+  let gpus = sumOf(counted);
   const going = new Set<ReplicaId>();
   const order = counted
     .filter((replica) => !replica.isStarting)

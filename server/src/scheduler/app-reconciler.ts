@@ -157,7 +157,9 @@ export class AppReconciler {
     const needed = decisions[0]?.desired ?? 0;
     state.history = decisions[0]?.history ?? state.history;
     const parties = served.map(({ target, replicas: own }, index) => ({
-      ...{ target, needed: decisions[index]?.desired ?? 0, ready: own.filter(services.isServing).length },
+      target,
+      needed: decisions[index]?.desired ?? 0,
+      ready: own.filter(services.isServing).length,
     }));
     const divided = divide([...parties, { target: 0, needed, ready: leaving.length }]);
     const left = divided.at(-1) ?? { weight: 0, wanted: 0 };
@@ -241,7 +243,9 @@ export class AppReconciler {
     const planned = this.#planned(replicas, route);
     const allowed = choice.ok || choice.why === "full" ? services.startsMax(starts, replicas, nowMs) : 0;
     const next = plan({
-      ...{ replicas: planned, desired, nowMs },
+      replicas: planned,
+      desired,
+      nowMs,
       startsMax: isAlone ? allowed : Math.min(allowed, this.#startsBeside(route, replicas)),
       // While calls move to another release, the cooldown of the need is enough.
       cooldownMs: target === 1 ? settings.cooldownPeriodSeconds * 1000 : 0,

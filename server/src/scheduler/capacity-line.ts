@@ -56,7 +56,9 @@ export class CapacityLine {
     const known = this.#entries.get(releaseId);
     const isLate = known === undefined || isServed || nowMs - known.sinceMs > turnMsMax;
     this.#entries.set(releaseId, {
-      ...{ ...release, wish: wishOf(settings), isProtected: isProtected(release) },
+      ...release,
+      wish: wishOf(settings),
+      isProtected: isProtected(release),
       order: isLate ? ++this.#orders : known.order,
       sinceMs: isLate ? nowMs : known.sinceMs,
       untilMs: nowMs + stillWaitsMs,

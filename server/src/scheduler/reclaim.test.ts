@@ -9,10 +9,19 @@ import type { AppId, ReplicaId } from "#lib/ids.ts";
 import { chooseReclaimed, type ClaimingReplica, type ProtectedWish } from "./reclaim.ts";
 
 const pools: readonly Pool[] = [4, 2].map((count, at) => ({
-  ...{ name: `pool-${at}`, provider: null, region: null, tier: "protected", takesCpu: true, overcommit: 1 },
-  ...{ cores: 8, memoryGb: 32 },
+  name: `pool-${at}`,
+  provider: null,
+  region: null,
+  tier: "protected",
+  takesCpu: true,
+  overcommit: 1,
+  cores: 8,
+  memoryGb: 32,
   gpus: Array.from({ length: count }, (_, index) => ({
-    ...{ id: `card-${at}-${index}`, compute: "ADA_L4", memoryGb: 24, isUsable: true },
+    id: `card-${at}-${index}`,
+    compute: "ADA_L4",
+    memoryGb: 24,
+    isUsable: true,
   })),
 }));
 
@@ -23,7 +32,10 @@ const request: fc.Arbitrary<PoolRequest> = fc
     memoryGb: fc.constantFrom(2, 8),
   })
   .map((given) => ({
-    ...{ ...given, provider: null, region: null, tier: "interruptible" },
+    ...given,
+    provider: null,
+    region: null,
+    tier: "interruptible",
     compute: given.gpuCount > 0 ? "ADA_L4" : "CPU",
   }));
 
@@ -134,11 +146,21 @@ test("once those chosen are ending, nobody else is chosen for a line of equal wi
 
 test("idle replicas make way before busy ones, even if they are more, and the younger before the older", () => {
   const claim = (gpus: string[]) => ({
-    ...{ compute: "ADA_L4", cpuCores: 1, memoryGb: 1, tier: "interruptible", pool: "pool-0", gpus },
+    compute: "ADA_L4",
+    cpuCores: 1,
+    memoryGb: 1,
+    tier: "interruptible",
+    pool: "pool-0",
+    gpus,
   });
   const one = (id: string, gpus: string[], running: number, beganAtMs: number): ClaimingReplica => ({
-    ...{ replicaId: id as ReplicaId, appId: "app-1" as AppId, claim: claim(gpus), isDraining: false, isTrial: false },
-    ...{ running, beganAtMs },
+    replicaId: id as ReplicaId,
+    appId: "app-1" as AppId,
+    claim: claim(gpus),
+    isDraining: false,
+    isTrial: false,
+    running,
+    beganAtMs,
   });
   const having = [
     one("busy", ["card-0-0", "card-0-1"], 1, 0),
@@ -154,7 +176,10 @@ test("idle replicas make way before busy ones, even if they are more, and the yo
       appId: "app-0" as AppId,
       wish: [
         {
-          ...{ compute: "ADA_L4", gpuCount, cpuCores: 1, memoryGb: 1 },
+          compute: "ADA_L4",
+          gpuCount,
+          cpuCores: 1,
+          memoryGb: 1,
           tier: "protected",
           provider: null,
           region: null,

@@ -83,7 +83,8 @@ function smallest(pool: string, { candidates, staying, fit }: Parameters<typeof 
   const isEnough = (going: readonly ClaimingReplica[]): boolean =>
     fit(staying.filter((one) => !going.includes(one))) !== null;
   if (!isEnough(own)) return [];
-  let [enough, tooFew] = [own.length, 0];
+  let enough = own.length;
+  let tooFew = 0;
   while (enough - tooFew > 1) {
     const middle = Math.floor((enough + tooFew) / 2);
     if (isEnough(own.slice(0, middle))) enough = middle;

@@ -94,7 +94,9 @@ test("a replica that ended before this platform began is no warning; one that en
 });
 
 test("a reason quotes to each call only what the replica wrote since that began, and to callers nothing", async () => {
-  const [early, late, other] = [newRunId(), newRunId(), newRunId()];
+  const early = newRunId();
+  const late = newRunId();
+  const other = newRunId();
   const without = "It ended with exit code 1.";
   const reasonsWith = async (quote: { readonly at: number; readonly runId: RunId | null }) => {
     const { ends, replicaOf } = stage();

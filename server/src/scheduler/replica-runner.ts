@@ -177,7 +177,8 @@ export class ReplicaRunner {
     replica.abort.abort(new Error(order.reason));
     occupancy.retire(replica.replicaId);
     const { replicaId, graceEndsAtMs } = replica;
-    const [at, graceEndsAt] = [replica.timeAt(nowMs), replica.timeAt(graceEndsAtMs)];
+    const at = replica.timeAt(nowMs);
+    const graceEndsAt = replica.timeAt(graceEndsAtMs);
     void writer.change(replicaId, { kind: "draining", at, order, graceEndsAt });
     this.endWhenIdle(replica);
     this.#parts.events.onChange(replica.appId);
@@ -313,7 +314,11 @@ export class ReplicaRunner {
     const claim = driver.placement.claims.get(replicaId);
     const pool = driver.placement.pools.find(({ name }) => name === claim?.pool);
     const row = replicaRow(release, {
-      ...{ replicaId, compute, isTrial, restarts, backend: driver },
+      replicaId,
+      compute,
+      isTrial,
+      restarts,
+      backend: driver,
       provider: pool?.provider ?? provider,
       region: pool?.region ?? region,
       createdAt: replica.timeAt(replica.beganAtMs),

@@ -178,12 +178,17 @@ function columnsOf(change: replicaRows.ReplicaChange) {
       return { state: "ready" as const, ready_at: at, address: formatAddress(change.address) };
     case "draining":
       return {
-        ...{ state: "draining" as const, draining_at: at, grace_ends_at: new Date(change.graceEndsAt) },
-        ...{ end_kind: change.order.kind, reason: change.order.reason },
+        state: "draining" as const,
+        draining_at: at,
+        grace_ends_at: new Date(change.graceEndsAt),
+        end_kind: change.order.kind,
+        reason: change.order.reason,
       };
     case "stopped":
       return {
-        ...{ state: "stopped" as const, reason: change.reason, exit_code: change.exitCode },
+        state: "stopped" as const,
+        reason: change.reason,
+        exit_code: change.exitCode,
         // The start is noted when the platform hears of it, which may be after the end: then it lasted no time.
         stopped_at: sql<Date>`greatest(${at}::timestamptz, started_at)`,
       };

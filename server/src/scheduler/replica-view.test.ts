@@ -15,7 +15,8 @@ const failure: StartFailure = { kind: "start_failed", reason: "no", retryAtMs: 5
 
 test("the array is frozen and stays the same one until something changes", () => {
   const view = new ReplicaView();
-  const [a, b] = [ready("a"), ready("b")];
+  const a = ready("a");
+  const b = ready("b");
   view.put(appId, { ready: [a], failure: undefined });
   const first = view.ready(appId);
   view.put(appId, { ready: [a], failure: undefined });

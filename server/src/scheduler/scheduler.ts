@@ -92,7 +92,17 @@ export class Scheduler implements TrialStarter {
     const writer = this.#writer;
     this.#ends = new ReplicaEnds({ lines: parts.lines, clock, log });
     this.#runner = new ReplicaRunner({
-      ...{ driver, rows, writer, fleet, occupancy, environmentOf, probe, counters, exitMs, clock, log },
+      driver,
+      rows,
+      writer,
+      fleet,
+      occupancy,
+      environmentOf,
+      probe,
+      counters,
+      exitMs,
+      clock,
+      log,
       restartsOf: (appId) => routes.byAppId(appId)?.restarts ?? 0,
       events: {
         onReady: (replica) => {

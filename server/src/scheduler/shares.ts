@@ -25,7 +25,8 @@ export function divide(parties: readonly Party[]): Division[] {
   );
   const rest = Math.max(0, 1 - sumOf(carried));
   const spare = parties.map(({ needed, ready }, index) => Math.max(0, ready - needed * (carried[index] ?? 0)));
-  const [bySpare, byReady] = [sumOf(spare), sumOf(parties.map(({ ready }) => ready))];
+  const bySpare = sumOf(spare);
+  const byReady = sumOf(parties.map(({ ready }) => ready));
   return parties.map(({ target, needed, ready }, index) => {
     const ofRest = bySpare > epsilon ? (spare[index] ?? 0) / bySpare : byReady > 0 ? ready / byReady : target;
     const weight = (carried[index] ?? 0) + rest * ofRest;

@@ -61,7 +61,12 @@ export function recordFailure(record: StartRecord | undefined, failure: Failure,
   // The first crash after readiness is most likely caused by a call; its successor must not wait.
   const waitMs = failure.kind === "crashed" && failures === 1 ? 0 : backoffMs(policy, failures, random);
   return {
-    ...{ releaseId, failures, failedAtMs: atMs, retryAtMs: atMs + waitMs, reason, isRefused },
+    releaseId,
+    failures,
+    failedAtMs: atMs,
+    retryAtMs: atMs + waitMs,
+    reason,
+    isRefused,
     // One failed start may be bad luck, and is retried while calls wait; a start that timed out is not.
     isShown: failures >= 2 || failure.kind === "timeout",
   };

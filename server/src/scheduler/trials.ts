@@ -57,7 +57,8 @@ export class Trials {
     if (reason !== undefined) return { ok: false, kind: "impossible", reason };
     const outcome = Promise.withResolvers<TrialOutcome>();
     const replica = this.#parts.runner.start(release, {
-      ...{ request: choice.request, ahead },
+      request: choice.request,
+      ahead,
       deadlineMs: options.deadlineMs,
       isTrial: true,
     });

@@ -122,7 +122,10 @@ export class UseHistory {
     const gpus = others.flatMap(({ gpu }) => gpu ?? []);
     const [requests = 0, failures = 0, ...durations] = given.counts;
     const app: store.UseSample = {
-      ...{ appId, replicaId: "", requests, failures },
+      appId,
+      replicaId: "",
+      requests,
+      failures,
       durations: durations.some((count) => count > 0) ? durations : null,
       cores: sum(others.map(({ cores }) => cores)),
       memoryBytes: sum(others.map(({ memoryBytes }) => memoryBytes)),

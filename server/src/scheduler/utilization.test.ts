@@ -23,7 +23,12 @@ function stage(changes: Partial<AppSettings>) {
     const replica = new Replica({
       replicaId: name as ReplicaId,
       release: { ...release, projectId: route.projectId, appId: route.appId },
-      ...{ gpus: 0, beganAtMs: 0, createdAtMs: 0, seenAtMs: 0, restarts: 0, isTrial: false },
+      gpus: 0,
+      beganAtMs: 0,
+      createdAtMs: 0,
+      seenAtMs: 0,
+      restarts: 0,
+      isTrial: false,
     });
     replica.becomeReady({ host: "127.0.0.1", port: 1 }, 0);
     fleet.add(replica);

@@ -69,7 +69,8 @@ export class Utilization {
     const { usage, atMs, sinceMs = atMs - measureEveryMs } = given;
     const bytes = replicas.flatMap(({ replicaId }) => usage.get(replicaId)?.memoryBytes ?? []);
     const cores = replicas.flatMap(({ replicaId }) => {
-      const [before, now] = [this.#latest.get(replicaId), usage.get(replicaId)];
+      const before = this.#latest.get(replicaId);
+      const now = usage.get(replicaId);
       return coresOf(now, before, (atMs - (before?.atMs ?? atMs)) / 1000) ?? [];
     });
     if (bytes.length === 0) return [];

@@ -43,7 +43,10 @@ export class DatabaseLock {
     this.lost = this.#lost.promise;
     const { url, log, clock } = options;
     this.#connection = new KeptConnection({
-      ...{ url, log, purpose: "the lock on the database", prepare: (client) => this.#take(client) },
+      url,
+      log,
+      purpose: "the lock on the database",
+      prepare: (client) => this.#take(client),
       ...(clock === undefined ? {} : { clock }),
     });
   }

@@ -36,12 +36,17 @@ export async function attempt(parts: AttemptParts, { delivery, epoch }: HeldDeli
   const headers = headersOf(delivery, { keys, nowMs: startedMs });
   const answer = await send(parts, delivery, headers);
   const verdict = judgeAttempt({
-    ...{ schedule, end: answer, attempt: delivery.scheduleAttempts + 1 },
+    schedule,
+    end: answer,
+    attempt: delivery.scheduleAttempts + 1,
     nowMs: clock.now(),
     random: clock.random(),
   });
   const row = {
-    ...{ id: delivery.id, epoch, startedMs, durationMs: answer.durationMs },
+    id: delivery.id,
+    epoch,
+    startedMs,
+    durationMs: answer.durationMs,
     state: verdict.kind === "retry" ? ("pending" as const) : verdict.kind,
     reason: verdict.kind === "delivered" ? null : storable(verdict.reason),
     waitMs: verdict.kind === "retry" ? verdict.waitMs : 0,

@@ -32,7 +32,8 @@ test("an endpoint has its turn when its earliest delivery is due, and not before
 
 test("who had a turn and has more comes after all others", () => {
   const { waiting } = waitingOf();
-  const [a, b] = [randomUUID() as EndpointId, randomUUID() as EndpointId];
+  const a = randomUUID() as EndpointId;
+  const b = randomUUID() as EndpointId;
   waiting.add(a, wish, 0);
   waiting.add(b, wish, 0);
   waiting.begin(a);

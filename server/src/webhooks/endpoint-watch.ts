@@ -19,7 +19,10 @@ const batchMax = 100;
 export function endpointWatch(parts: EndpointWatchParts): Loop {
   const { clock, log } = parts;
   return new Loop({
-    ...{ name: "webhook endpoints", intervalMs, clock, log },
+    name: "webhook endpoints",
+    intervalMs,
+    clock,
+    log,
     turn: async (signal) => {
       while ((await pauseDead(parts)) === batchMax && !signal.aborted);
     },
@@ -32,7 +35,9 @@ export async function pauseDead({ db, log, onStep }: EndpointWatchParts): Promis
     const rows = await pauseFailing(tx, { failingMs: failingDaysMax * dayMs, limit: batchMax });
     for (const { id, projectId, url, lastFailure } of rows) {
       await record(tx, {
-        ...{ projectId, action: "webhook_endpoints.pause" as const, by: { actor: platformActor } },
+        projectId,
+        action: "webhook_endpoints.pause" as const,
+        by: { actor: platformActor },
         resource: { type: "webhook_endpoint", id, name: url },
         reason: `Every attempt has failed for ${failingDaysMax} days. The latest failure: ${lastFailure ?? "unknown"}`,
       });

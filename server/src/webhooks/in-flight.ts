@@ -60,7 +60,8 @@ export class InFlight {
   /** Renews the leases of all deliveries in progress. */
   async renew(): Promise<void> {
     const leases = [...this.#flying.keys()].map((held) => ({
-      ...{ id: held.delivery.id, epoch: held.epoch },
+      id: held.delivery.id,
+      epoch: held.epoch,
       isTakenOver: false,
     }));
     if (leases.length > 0) await this.#parts.leases.renewAll(leases);

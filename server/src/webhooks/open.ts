@@ -33,7 +33,7 @@ export function openWebhooks(
   const { webhooksAtOnce: atOnce, runRetentionDays: days, resultRetentionDays } = settings;
   const client = new OutwardClient({ guard, clock, userAgent: "Slipway", totalMax: atOnce });
   lifecycle.onClose("calls to webhooks", () => client.close());
-  const webhooks = new Webhooks({ ...{ db, notifications, sealer, instanceId, client, clock, log, onStep, atOnce } });
+  const webhooks = new Webhooks({ db, notifications, sealer, instanceId, client, clock, log, onStep, atOnce });
   lifecycle.onClose("webhooks", () => webhooks.stop());
   const steps = () => webhookRetention({ db, days, bodyDays: Math.min(days, resultRetentionDays) });
   startRetention({ name: "webhook retention", steps, clock, log, lifecycle });

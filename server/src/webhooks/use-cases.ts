@@ -192,9 +192,19 @@ function deliveryItem(row: store.DeliveryRow): DeliveryItem {
   const { id, runId, endpointId, url, statusCode, contentType, bodyBytes, state, reason, attempts } = row;
   const isPending = state === "pending";
   return {
-    ...{ id, appId: shownAppId(row.appId), runId, endpointId, url, statusCode, contentType, bodyBytes },
+    id,
+    appId: shownAppId(row.appId),
+    runId,
+    endpointId,
+    url,
+    statusCode,
+    contentType,
+    bodyBytes,
     isReplayable: !isPending && row.hasBody,
-    ...{ state, reason, attempts, createdAt: row.createdAt },
+    state,
+    reason,
+    attempts,
+    createdAt: row.createdAt,
     dueAt: isPending && !row.isPaused ? row.dueAt : null,
     endedAt: row.endedAt,
   };

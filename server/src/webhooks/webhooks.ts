@@ -66,7 +66,7 @@ export class Webhooks {
     const { leaseMs = leaseMsDefault, timeoutMs = timeoutMsDefault, surveyMs = surveyMsDefault } = options;
     this.#options = options;
     const holder = { holder: `webhooks-${instanceId ?? randomUUID()}`, leaseMs };
-    this.#leases = new Leases({ ...{ db, clock, log, leaseMs }, table: "webhook_deliveries", holder: holder.holder });
+    this.#leases = new Leases({ db, clock, log, leaseMs, table: "webhook_deliveries", holder: holder.holder });
     const places = new DeliverySlots({ atOnce, clock, bytesMax: options.bytesMax ?? bytesMaxDefault });
     this.#keys = new WebhookSigningKeys({ db, sealer, clock, notifications });
     const shared = { db, sealer, holder, places, clock, log, onStep };

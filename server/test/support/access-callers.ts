@@ -116,7 +116,9 @@ async function formerMember(api: ApiUnderTest): Promise<MatrixCaller> {
 async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const { projectId, keys, people } = api;
   const owner = { projectId, role: "owner" } as const;
-  const [one, other, gone] = [await addPerson(api, owner), await addPerson(api, owner), await addPerson(api, owner)];
+  const one = await addPerson(api, owner);
+  const other = await addPerson(api, owner);
+  const gone = await addPerson(api, owner);
   const claims = (personId: string, sessionId: string) => ({ personId, sessionId, email: one.person.email });
   const sign = async (personId: string, sessionId: string, nowMs = systemClock.now()): Promise<string> => {
     const token = await signPersonToken({ ...claims(personId, sessionId), key: keys.current(), nowMs });
@@ -142,7 +144,8 @@ async function peopleWithoutRight(api: ApiUnderTest): Promise<MatrixCaller[]> {
   const cookie = `slipway_session=${one.refreshToken.reveal()}; __Secure-slipway_session=${one.refreshToken.reveal()}`;
   const byCookie = { name: "a person with the cookie alone", bearer: null, authorization: () => null, cookie };
   const byHeader = Object.entries(headers).map(([name, header]) => ({
-    ...{ name, bearer: null },
+    name,
+    bearer: null,
     authorization: () => header,
   }));
   return [byCookie, ...byHeader];
@@ -209,8 +212,12 @@ async function revoked(api: ApiUnderTest, wish: TokenWish & { projectId: Project
 export async function openAppListener(t: TestContext, { projectId, tokens }: ApiUnderTest): Promise<string> {
   const appId = appIdOf(projectId, calledApp);
   const route: AppRoute = {
-    ...{ appId, projectId, appName: calledApp, disableAuth: false },
-    ...{ live: null, latestBuild: null },
+    appId,
+    projectId,
+    appName: calledApp,
+    disableAuth: false,
+    live: null,
+    latestBuild: null,
   };
   const trustedProxies = new TrustedProxies([]);
   const proxy = new Proxy({
@@ -218,14 +225,19 @@ export async function openAppListener(t: TestContext, { projectId, tokens }: Api
       find: (project, name) => (project === projectId && name === calledApp ? route : undefined),
       byAppId: (id) => (id === appId ? route : undefined),
     },
-    ...{ tokens, trustedProxies, view: new ReplicaView(), nudge: () => undefined, log: silentLog },
+    tokens,
+    trustedProxies,
+    view: new ReplicaView(),
+    nudge: () => undefined,
+    log: silentLog,
     limits: { lineLengthMax: 1, bodyBytesMax: 1_000 },
   });
   const listener = createListener({
     handle: (request, response) => proxy.handle(request, response),
     upgrade: (request, socket, firstBytes) => proxy.upgrade(request, socket, firstBytes),
     fallback: (_request, response) => response.writeHead(500).end(),
-    ...{ trustedProxies, clock: systemClock },
+    trustedProxies,
+    clock: systemClock,
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   t.after(async () => {

@@ -77,12 +77,21 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
   const logs = new BuildLogs({ db, notifications, clock: systemClock, log: silentLog });
   const git = new Git({ toolEnvironment });
   const queue = new BuildQueue({
-    ...{ db, notifications, logs, clock, log: silentLog },
+    db,
+    notifications,
+    logs,
+    clock,
+    log: silentLog,
     source: new AnySource({
-      ...{ sourcesDir: join(folder, "sources"), uploadsDir: given.uploadsDir ?? join(folder, "uploads") },
-      ...{ uploadBytesMax: 50_000_000, readKeptUploads: () => giveUpUploads(db) },
+      sourcesDir: join(folder, "sources"),
+      uploadsDir: given.uploadsDir ?? join(folder, "uploads"),
+      uploadBytesMax: 50_000_000,
+      readKeptUploads: () => giveUpUploads(db),
       git: new GitSource({
-        ...{ git, hosts: { defaultUrl: given.urlTemplate, otherUrls: [] }, clock: systemClock, log: silentLog },
+        git,
+        hosts: { defaultUrl: given.urlTemplate, otherUrls: [] },
+        clock: systemClock,
+        log: silentLog,
         timeoutMs: 30_000,
         bytesMax: 50_000_000,
         sourcesDir: join(folder, "sources"),
@@ -103,7 +112,10 @@ export async function openQueue(given: QueueGiven): Promise<{ queue: BuildQueue;
     registryAuthOf: () => Promise.resolve(null),
     secretsOf: (appId) => Promise.resolve(given.secretsOf?.(appId) ?? {}),
     driver: {
-      ...{ name: "process", capabilities: processCapabilities, placement: widePlacement(), ...given.driver },
+      name: "process",
+      capabilities: processCapabilities,
+      placement: widePlacement(),
+      ...given.driver,
       collectStorage: () => Promise.resolve(),
     },
     trial: given.trial,

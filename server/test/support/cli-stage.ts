@@ -23,7 +23,8 @@ export async function startCliStage(t: TestContext): Promise<CliStage> {
   const slipway = commandLine(t, api);
   return {
     ...api,
-    ...{ appId: made.body.appId as AppId, slipway },
+    appId: made.body.appId as AppId,
+    slipway,
     async done(...words) {
       const ended = await slipway(words);
       assert.equal(ended.code, 0, `${words.join(" ")}: ${ended.stderr}`);

@@ -33,11 +33,16 @@ export function commandLine(t: WithAfter, { baseUrl, token, projectId }: Target)
   const homeFolder = temporaryFolder(t, "home");
   const own = { SLIPWAY_URL: baseUrl, SLIPWAY_TOKEN: token, SLIPWAY_PROJECT: projectId };
   return async (words, { environment = {}, columns = null, home = homeFolder } = {}) => {
-    let [stdout, stderr] = ["", ""];
+    let stdout = "";
+    let stderr = "";
     const decoder = new TextDecoder();
     const code = await dispatch(words, {
-      ...{ environment: { ...own, ...environment }, homeFolder: home, isInteractive: false, columns },
-      ...{ version: "0.0.0", system: "test" },
+      environment: { ...own, ...environment },
+      homeFolder: home,
+      isInteractive: false,
+      columns,
+      version: "0.0.0",
+      system: "test",
       print: (text) => (stdout += `${text}\n`),
       write: (part) => (stdout += typeof part === "string" ? part : decoder.decode(part, { stream: true })),
       tell: (text) => (stderr += `${text}\n`),

@@ -3,8 +3,13 @@ import type { Conditions, ReleaseCondition } from "#deploy/worse.ts";
 
 /** A release without calls and replicas. */
 export const calm: ReleaseCondition = {
-  ...{ calls: 0, failures: 0, failedSeconds: 0 },
-  ...{ serving: 0, unready: 0, failedStarts: 0, startReason: null },
+  calls: 0,
+  failures: 0,
+  failedSeconds: 0,
+  serving: 0,
+  unready: 0,
+  failedStarts: 0,
+  startReason: null,
 };
 
 /** Two such releases. */

@@ -98,13 +98,19 @@ export class DockerFixture implements ConformanceFixture {
   driver({ disk }: { readonly disk?: DiskWatch } = {}): Driver {
     return new DockerDriver({
       ...(disk === undefined ? {} : { disk }),
-      ...{ instanceId: this.instanceId, engine: this.#engine, installation: installationOf(this.dataDir) },
+      instanceId: this.instanceId,
+      engine: this.#engine,
+      installation: installationOf(this.dataDir),
       names: keyedNames(this.#key),
-      ...{ containersDir: join(this.dataDir, "containers"), storageDir: this.storageDir },
+      containersDir: join(this.dataDir, "containers"),
+      storageDir: this.storageDir,
       // An earlier process of the platform knew what apps may reach.
       firewall: this.#firewall && { ...this.#firewall, egress: new Map() },
-      ...{ placement: widePlacement(), clock: systemClock, log: silentLog },
-      ...{ runtimes: { v1: tracedRuntime, v2: "not-there" }, registry: this.#registry },
+      placement: widePlacement(),
+      clock: systemClock,
+      log: silentLog,
+      runtimes: { v1: tracedRuntime, v2: "not-there" },
+      registry: this.#registry,
     });
   }
 

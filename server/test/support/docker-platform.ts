@@ -27,7 +27,8 @@ export async function startDockerPlatform(
 ): Promise<DockerPlatform> {
   const engine = own ?? (await openEngine());
   const platform = await startPlatformOnTestServer(t, {
-    ...{ SLIPWAY_DRIVER: "docker", SLIPWAY_DOCKER_HOST: engine.dockerHost },
+    SLIPWAY_DRIVER: "docker",
+    SLIPWAY_DOCKER_HOST: engine.dockerHost,
     ...settings,
   });
   const list = await leaveNothing(t, platform, engine);

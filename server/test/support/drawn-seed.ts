@@ -20,7 +20,8 @@ export function unseenSeed(): number {
   return randomInt(1_000_000, seedsMax);
 }
 
-const [eventsMin, eventsMax] = [60, 600];
+const eventsMin = 60;
+const eventsMax = 600;
 
 /** Deterministic: the same seed gives the same result. */
 export function drawnOf(seed: number): Drawn {

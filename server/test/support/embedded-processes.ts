@@ -35,7 +35,10 @@ function suspended(dataDir: string): number[] {
 export function clientOf(dataDir: string, name: string): Client {
   const { passwordFile, socketFolder } = clusterPaths(dataPaths(dataDir).postgresDir);
   const client = new Client({
-    ...{ host: socketFolder, user: embeddedUser, database: "slipway", application_name: name },
+    host: socketFolder,
+    user: embeddedUser,
+    database: "slipway",
+    application_name: name,
     password: readFileSync(passwordFile, "utf8").trim(),
     connectionTimeoutMillis: 10_000,
   });

@@ -183,7 +183,8 @@ function endPromises(promise: Promised): void {
   });
 
   promise("refuses what does not run, and ends with its replica", async ({ driver, start, begin }) => {
-    const [command, terminal] = [["true"] as const, null];
+    const command = ["true"] as const;
+    const terminal = null;
     await assert.rejects(driver.exec("nobody-1" as ReplicaId, { command, terminal }), ExecRefused);
     const other = await begin();
     const exec = await driver.exec(other, { command: ["sleep", "1000"], terminal });

@@ -288,9 +288,19 @@ export class FakeDriver implements Driver {
       throw new StartRefused(`There is no ${spec.compute} left.`, { kind: "no_capacity" });
     }
     const replica: FakeReplica = {
-      ...{ spec, script, claim, address: { host: spec.replicaId, port: 1 }, unread: [...script.lines] },
-      ...{ state: "pending", isReady: false, askedAtMs: null, graceMs: 0, end: null },
-      ...{ isEndTold: false, telling: null, usage: { cpuSeconds: 0, memoryBytes: 0 } },
+      spec,
+      script,
+      claim,
+      address: { host: spec.replicaId, port: 1 },
+      unread: [...script.lines],
+      state: "pending",
+      isReady: false,
+      askedAtMs: null,
+      graceMs: 0,
+      end: null,
+      isEndTold: false,
+      telling: null,
+      usage: { cpuSeconds: 0, memoryBytes: 0 },
       gone: Promise.withResolvers<void>(),
     };
     this.#replicas.set(spec.replicaId, replica);
@@ -367,8 +377,12 @@ export class FakeDriver implements Driver {
 
 function otherReplica(replicaId: ReplicaId, isRunning: boolean): OwnedReplica {
   return {
-    ...{ replicaId, instanceId: "another", address: null, reason: null },
-    ...{ appId: "p-0000000f-other" as AppId, releaseId: "release-of-another" as ReleaseId },
+    replicaId,
+    instanceId: "another",
+    address: null,
+    reason: null,
+    appId: "p-0000000f-other" as AppId,
+    releaseId: "release-of-another" as ReleaseId,
     state: isRunning ? "running" : "exited",
   };
 }

@@ -52,21 +52,19 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
     instanceId,
     names: keyedNames(randomBytes(32)),
     engine: { calls: client, streams: client, pings: pingsAt(engine.socketPath) },
-    ...{
-      buildsDir,
-      runtimeDir,
-      toolEnvironment,
-      buildTimeoutMs,
-      userOf: projectUser,
-      registry: null,
-      limits: null,
-      firewall: null,
-      segment: null,
-      // Those of tests.
-      moreRegistries: ["*"],
-      clock: systemClock,
-      log: silentLog,
-    },
+    buildsDir,
+    runtimeDir,
+    toolEnvironment,
+    buildTimeoutMs,
+    userOf: projectUser,
+    registry: null,
+    limits: null,
+    firewall: null,
+    segment: null,
+    // Those of tests.
+    moreRegistries: ["*"],
+    clock: systemClock,
+    log: silentLog,
     engineEnvironment: { DOCKER_HOST: engine.dockerHost },
     cache: { bytesMax: 20e9, hoursMax: 1000 },
     ...options,
@@ -76,7 +74,10 @@ export function imageBuilds(t: WithAfter, engine: Engine, options: Partial<Docke
   const appId = appIdOf(newProjectId(), "app");
   let sources = 0;
   return {
-    ...{ builder, buildsDir, instanceId, collectAll },
+    builder,
+    buildsDir,
+    instanceId,
+    collectAll,
     async build(files, { plan, auth, secrets: values = {}, signal = new AbortController().signal, lines = [] } = {}) {
       const sourceDir = join(folder, `source-${sources++}`);
       for (const [name, text] of Object.entries(files)) {

@@ -29,8 +29,19 @@ export const ranges: Readonly<Record<string, Range>> = {
 export const choices: Readonly<Record<string, { readonly values: readonly unknown[]; readonly within?: Within }>> = {
   compute: {
     values: [
-      ...["ADA_L4", "ADA_L40", "AMPERE_A10", "AMPERE_A100_40GB", "AMPERE_A100_80GB", "HOPPER_H100", "HOPPER_H200"],
-      ...["BLACKWELL_B200", "BLACKWELL_RTX6000", "CPU", "INF2", "TRN1", "TURING_T4"],
+      "ADA_L4",
+      "ADA_L40",
+      "AMPERE_A10",
+      "AMPERE_A100_40GB",
+      "AMPERE_A100_80GB",
+      "HOPPER_H100",
+      "HOPPER_H200",
+      "BLACKWELL_B200",
+      "BLACKWELL_RTX6000",
+      "CPU",
+      "INF2",
+      "TRN1",
+      "TURING_T4",
       ["ADA_L4", "ADA_L40", "AMPERE_A10", "AMPERE_A100_40GB", "AMPERE_A100_80GB"],
     ],
   },

@@ -25,7 +25,8 @@ export async function openLanHost(net = `192.168.${(process.pid >> 8) & 0xff}`):
     ]);
     if (!isReady) continue;
     return {
-      ...{ host, port },
+      host,
+      port,
       async close() {
         child.kill("SIGKILL");
         await once(child, "exit");

@@ -167,10 +167,25 @@ export async function startManagementApi(
   const ownProject = await addProject("first");
   const token = await issue({ kind: "service_account", name: "owner" });
   return {
-    ...{ db, baseUrl, projectId: ownProject, token, useCases: cases },
-    ...{ databaseUrl: fixture.url, uploadsDir, storageDir },
-    ...{ buildLogs: apiParts.buildLogs, appLogs: apiParts.appLogs },
-    ...{ notifications, people, sealer, keys, tokens, tokenUses, secretKey, issue, addProject },
+    db,
+    baseUrl,
+    projectId: ownProject,
+    token,
+    useCases: cases,
+    databaseUrl: fixture.url,
+    uploadsDir,
+    storageDir,
+    buildLogs: apiParts.buildLogs,
+    appLogs: apiParts.appLogs,
+    notifications,
+    people,
+    sealer,
+    keys,
+    tokens,
+    tokenUses,
+    secretKey,
+    issue,
+    addProject,
     call: (method, path, given = {}) =>
       call({ method, url: baseUrl + path, ...given, token: given.token === undefined ? token : given.token }),
   };

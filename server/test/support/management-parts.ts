@@ -100,8 +100,11 @@ export async function openManagement(t: TestContext, options: ManagementOptions,
   const uploadsDir = temporaryFolder(t, "uploads");
   const room = { bytes: 1e9, reserveBytes: 0 };
   const disk = {
-    ...{ room, buildRefusal: () => null, storeRefusal: () => null },
-    ...{ limitStorage: () => undefined, endReplicas: () => undefined },
+    room,
+    buildRefusal: () => null,
+    storeRefusal: () => null,
+    limitStorage: () => undefined,
+    endReplicas: () => undefined,
   };
   const uploads = new Uploads({ db, clock, uploadsDir, bytesMax: 1_000_000, disk, ownerKeyOf });
   const storageDir = temporaryFolder(t, "storage");
@@ -140,7 +143,11 @@ async function openDoor(t: TestContext, fixture: Fixture, options: ManagementOpt
   const { baseUrl, failedTokensPerMinute: failedPerMinute = Number.POSITIVE_INFINITY } = options;
   const secret = await loadAuthSecret(db, fixture.sealer);
   const people = new People({
-    ...{ ...fixture, secret, mailer: null, baseUrl, settings: plainSettings },
+    ...fixture,
+    secret,
+    mailer: null,
+    baseUrl,
+    settings: plainSettings,
     ...options.people,
   });
   const tokens = new TokenCheck({ ...fixture, people: people.lookup });
@@ -197,7 +204,11 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
   const retentionOf = (): number => 365;
   const chain = new AuditChain({ db, clock, log, signer: keys });
   const apiParts = {
-    ...{ useCases: cases, people, keys, log, clock },
+    useCases: cases,
+    people,
+    keys,
+    log,
+    clock,
     tokens: door,
     tokenUseCases: new TokenUseCases({ db, keys, clock }),
     requestKeys: new RequestKeys({ db, sealer, clock, log }),
@@ -222,8 +233,13 @@ function useCasesOf(fixture: Fixture, { tokens, people, door }: Door, options: M
     auditExport: new AuditExport({ db, clock, chain, retentionOf }),
     auditForwarding: new ForwardingUseCases({ db, sealer, checkUrl }),
     useHistory: new UseHistory({
-      ...{ db, clock, log, lifecycle: new Lifecycle({ log, clock }) },
-      ...{ replicas: () => [], calls: () => [], driver: { usage: () => Promise.resolve(new Map()) } },
+      db,
+      clock,
+      log,
+      lifecycle: new Lifecycle({ log, clock }),
+      replicas: () => [],
+      calls: () => [],
+      driver: { usage: () => Promise.resolve(new Map()) },
     }),
     gitHooks: new GitHooks({ db, sealer, clock, hosts: gitHosts, onDelivery: ignore }),
     webhooks: new WebhookUseCases({ db, secrets: new WebhookSecretUseCases({ db, sealer }), onStep: ignore }),

@@ -69,7 +69,10 @@ export class NvidiaSmi {
 export function testCard(number: number, given: Partial<TestCard> = {}): TestCard {
   const digits = String(number).padStart(2, "0");
   return {
-    ...{ name: "NVIDIA L4", totalMib: 23034, usedMib: 0, percent: 0 },
+    name: "NVIDIA L4",
+    totalMib: 23034,
+    usedMib: 0,
+    percent: 0,
     uuid: `GPU-5a1b8c20-4f7d-9e3a-6b${digits}-0c9d8e7f6a${digits}`,
     busId: `00000000:${digits}:00.0`,
     ...given,

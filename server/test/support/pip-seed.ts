@@ -19,8 +19,14 @@ export async function makePipSeed(folder: string): Promise<string> {
   const usable = (await pythons.all()).some((python) => python.version === pipVersion && python.hasPip);
   if (!usable) return "";
   const builder = new ProcessBuilder({
-    ...{ buildsDir, pythons, toolEnvironment, commandTimeoutMs: makeTimeoutMs, runtimeDir: null, hidden: [] },
-    ...{ sandbox: { kind: "none", reason: "it runs nothing of an app" }, clock: systemClock },
+    buildsDir,
+    pythons,
+    toolEnvironment,
+    commandTimeoutMs: makeTimeoutMs,
+    runtimeDir: null,
+    hidden: [],
+    sandbox: { kind: "none", reason: "it runs nothing of an app" },
+    clock: systemClock,
   });
   const sourceDir = join(folder, "source");
   mkdirSync(sourceDir);

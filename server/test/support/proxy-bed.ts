@@ -83,7 +83,10 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
   const buildId = "00000000-0000-4000-8000-000000000002" as BuildId;
   const appId = appIdOf(projectId, "hello");
   let route: AppRoute = {
-    ...{ appId, projectId, appName: "hello", disableAuth: false },
+    appId,
+    projectId,
+    appName: "hello",
+    disableAuth: false,
     live: { releaseId, buildId, settings },
     latestBuild: { status: "success", reason: null },
     ...bed.route,
@@ -98,7 +101,8 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
       byAppId: (id) => (id === appId ? route : undefined),
     },
     tokens: { cached: (token) => (token.startsWith("late.") ? undefined : bedCaller(token)), check: lateCaller },
-    ...{ view, trustedProxies },
+    view,
+    trustedProxies,
     nudge: (app) => nudged.push(app),
     limits: { lineLengthMax: 10, bodyBytesMax: 10_000_000, ...bed.limits },
     log: silentLog,
@@ -122,7 +126,13 @@ export async function openProxyBed(t: TestContext, bed: BedOptions = {}): Promis
     await listener.close();
   });
   return {
-    ...{ port, proxy, listener, view, appId, nudged, finished },
+    port,
+    proxy,
+    listener,
+    view,
+    appId,
+    nudged,
+    finished,
     setReplicas: (...ports) => {
       const known = new Map(view.ready(appId).map((replica) => [tcpAddress(replica.address).port, replica]));
       const ready = ports.map(

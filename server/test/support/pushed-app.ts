@@ -85,7 +85,10 @@ export async function openPushedApp(
   const target = await reportPushes(t, { server, repo, hook });
   const clone = await cloneOf(t, server, "acme", repo);
   return {
-    ...{ appId, path, clone, hook },
+    appId,
+    path,
+    clone,
+    hook,
     sent: async () =>
       (await readFile(target, "utf8"))
         .split("\n")

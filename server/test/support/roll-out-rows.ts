@@ -24,7 +24,8 @@ export async function insertRollOut(
     .select((select) => select.fn.coalesce(select.fn.max("number"), select.val(0)).as("max"))
     .where("app_id", "=", appId)
     .executeTakeFirstOrThrow();
-  const [old, next] = [newReleaseId(), newReleaseId()];
+  const old = newReleaseId();
+  const next = newReleaseId();
   const common = { app_id: appId, project_id: build.project_id, build_id: build.id, cause: build.cause };
   const content = { settings: toJson(settingsWith({ name: "walked" })), artifact: toJson({ kind: "none" }) };
   await db

@@ -35,10 +35,21 @@ export async function insertRun(place: RowsAddress, wish: RunWish = {}): Promise
   await db
     .insertInto("runs")
     .values({
-      ...{ id, project_id: projectId, app_id: appId, state, method: "POST", path, client_address: "203.0.113.9" },
-      ...{ attempt, retries_max: 2, status_code: wish.statusCode ?? null, reason: wish.reason ?? null },
-      ...{ webhook_endpoint: wish.webhookEndpoint ?? null, replica_id: wish.replicaId ?? null },
-      ...{ accepted_at: acceptedAt, queued_at: state === "pending" ? null : new Date(acceptedAt.getTime() + 100) },
+      id,
+      project_id: projectId,
+      app_id: appId,
+      state,
+      method: "POST",
+      path,
+      client_address: "203.0.113.9",
+      attempt,
+      retries_max: 2,
+      status_code: wish.statusCode ?? null,
+      reason: wish.reason ?? null,
+      webhook_endpoint: wish.webhookEndpoint ?? null,
+      replica_id: wish.replicaId ?? null,
+      accepted_at: acceptedAt,
+      queued_at: state === "pending" ? null : new Date(acceptedAt.getTime() + 100),
       started_at: state === "pending" || state === "queued" ? null : new Date(acceptedAt.getTime() + 350),
       ended_at: endedAt,
       ...(isHeld ? { lease_holder: "test", lease_until: new Date(Date.now() + 60_000), lease_epoch: 1 } : {}),
@@ -60,7 +71,11 @@ async function insertResult(db: Db, id: RunId, result: NonNullable<RunWish["resu
   await db
     .insertInto("run_results")
     .values({
-      ...{ run_id: id, status_code: status, content_type: contentType, body, body_bytes: body?.length ?? 20_000_000 },
+      run_id: id,
+      status_code: status,
+      content_type: contentType,
+      body,
+      body_bytes: body?.length ?? 20_000_000,
       ...(createdAt === undefined ? {} : { created_at: createdAt }),
     })
     .execute();
@@ -75,14 +90,19 @@ export async function insertCall(
   await place.db
     .insertInto("calls")
     .values({
-      ...{ id, project_id: place.projectId, app_id: place.appId, state, method: "GET", path: "/predict/deep" },
-      ...{
-        client_address: "203.0.113.8",
-        status_code: state === "success" ? 200 : 500,
-        line_ms: 12.5,
-        total_ms: 40.25,
-      },
-      ...{ is_websocket: wish.isWebSocket ?? false, received_at: receivedAt, replica_id: "my-app-0000" as ReplicaId },
+      id,
+      project_id: place.projectId,
+      app_id: place.appId,
+      state,
+      method: "GET",
+      path: "/predict/deep",
+      client_address: "203.0.113.8",
+      status_code: state === "success" ? 200 : 500,
+      line_ms: 12.5,
+      total_ms: 40.25,
+      is_websocket: wish.isWebSocket ?? false,
+      received_at: receivedAt,
+      replica_id: "my-app-0000" as ReplicaId,
       ended_at: wish.endedAt ?? new Date(receivedAt.getTime() + 40),
     })
     .execute();

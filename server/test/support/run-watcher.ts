@@ -25,7 +25,11 @@ export class WatchedRun implements RunWatcher {
   ) {
     this.#mayStart = mayStart;
     this.request = {
-      ...{ runId: newRunId(), appId: bed.appId, method: "POST", path: "/run", lines: "Host: test\r\n" },
+      runId: newRunId(),
+      appId: bed.appId,
+      method: "POST",
+      path: "/run",
+      lines: "Host: test\r\n",
       body: Buffer.from("{}"),
       answerBytesMax: 1_000_000,
       ...request,

@@ -38,7 +38,12 @@ for (const line of readFileSync(0, "utf8").trim().split("\n")) {
   const ids = isNone(after) ? [] : git("rev-list", range).split("\n").filter(Boolean);
   const commits = ids.slice(0, commitsMax).map(commitOf);
   const body = JSON.stringify({
-    ...{ ref, before, after, commits, total_commits: ids.length, head_commit: commits[0] ?? null },
+    ref,
+    before,
+    after,
+    commits,
+    total_commits: ids.length,
+    head_commit: commits[0] ?? null,
     // The bare folder is named for it.
     repository: {
       full_name: process

@@ -42,7 +42,8 @@ export function commandsAt(t: WithAfter, shared: CommandOptions = {}) {
       env: { PATH: process.env["PATH"], HOME: home, ...env },
       stdio: ["pipe", "pipe", "pipe"],
     });
-    let [stdout, stderr] = ["", ""];
+    let stdout = "";
+    let stderr = "";
     child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()));
     child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
     child.stdin.on("error", () => undefined);

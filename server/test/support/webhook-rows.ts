@@ -44,17 +44,33 @@ export async function insertDelivery(
   await db
     .insertInto("webhook_deliveries")
     .values({
-      ...{ id, project_id: projectId, app_id: appId, run_id: runId, endpoint_id: endpointId, url, status_code: 200 },
-      ...{ content_type: "application/json", body, body_bytes: body?.length ?? 0, state, attempts: 1 },
-      ...{ reason: state === "failed" ? "The receiver answered 500." : null },
-      ...{ ended_at: state === "pending" ? null : new Date(), created_at: wish.createdAt ?? new Date() },
+      id,
+      project_id: projectId,
+      app_id: appId,
+      run_id: runId,
+      endpoint_id: endpointId,
+      url,
+      status_code: 200,
+      content_type: "application/json",
+      body,
+      body_bytes: body?.length ?? 0,
+      state,
+      attempts: 1,
+      reason: state === "failed" ? "The receiver answered 500." : null,
+      ended_at: state === "pending" ? null : new Date(),
+      created_at: wish.createdAt ?? new Date(),
     })
     .execute();
   await db
     .insertInto("webhook_attempts")
     .values({
-      ...{ delivery_id: id, number: 1, started_at: new Date(), duration_ms: 12.5, status_code: 500 },
-      ...{ reason: "The receiver answered 500.", answer: Buffer.from("oh no") },
+      delivery_id: id,
+      number: 1,
+      started_at: new Date(),
+      duration_ms: 12.5,
+      status_code: 500,
+      reason: "The receiver answered 500.",
+      answer: Buffer.from("oh no"),
     })
     .execute();
   return { id, endpointId };

@@ -8,7 +8,10 @@ export function widePlacement(compute: readonly string[] = ["CPU"]): Placement {
     type === "CPU"
       ? []
       : Array.from({ length: 1000 }, (_, index) => ({
-          ...{ id: `${type}-${index}`, compute: type, memoryGb: 0, isUsable: true },
+          id: `${type}-${index}`,
+          compute: type,
+          memoryGb: 0,
+          isUsable: true,
         })),
   );
   const pool = machinePool({ cores: 1e6, memoryBytes: 1e18, overcommit: 1, gpus, isSimulating: false });

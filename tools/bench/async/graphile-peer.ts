@@ -42,7 +42,10 @@ async function work(mode: string, { begins, isDone }: JobWatcher): Promise<() =>
   const worker = modes[mode as keyof typeof modes];
   const runner = await run({
     ...options,
-    ...{ concurrency, events, noHandleSignals: true, taskList: { run: task } },
+    concurrency,
+    events,
+    noHandleSignals: true,
+    taskList: { run: task },
     // One connection per running job, and one that listens.
     maxPoolSize: concurrency + 1,
     preset: { worker },

@@ -39,7 +39,8 @@ export async function servePeer(peer: QueuePeer): Promise<void> {
   let stopWork: () => Promise<void> = () => Promise.resolve();
   const control: Record<string, (query: URLSearchParams) => Promise<unknown>> = {
     bare: (query) => {
-      const [seconds, connections] = [Number(query.get("seconds")), Number(query.get("connections"))];
+      const seconds = Number(query.get("seconds"));
+      const connections = Number(query.get("connections"));
       return closedLoop(() => peer.add({ prompt: "x".repeat(60) }), { seconds, connections });
     },
     fill: (query) => peer.fill(Number(query.get("count"))),

@@ -9,7 +9,8 @@ export function auditSection(result: AuditResult, { rows, projects }: AuditBench
   const timeOf = (name: string): number => at(pages.find((page) => page.name === name)?.timesMs ?? [], 0.99);
   const worst = Math.max(...pages.map(({ timesMs }) => at(timesMs, 0.99)));
   const change = (kind: ChangeKind): number => median(changes[kind]);
-  const [total, chain] = [change("chained") - change("bare"), change("chained") - change("entry")];
+  const total = change("chained") - change("bare");
+  const chain = change("chained") - change("entry");
   return [
     "## Audit log",
     "",

@@ -82,7 +82,12 @@ async function benchMeter(
   { db, rounds }: { readonly db: ConstructorParameters<typeof ReplicaStore>[0]; readonly rounds: number },
 ): Promise<UsageTimes[]> {
   const meter = new Meter({
-    ...{ db, clock, log: silentLog, prices: builtInPrices, intervalMs: minuteMs, postingDelayMs: 10 * minuteMs },
+    db,
+    clock,
+    log: silentLog,
+    prices: builtInPrices,
+    intervalMs: minuteMs,
+    postingDelayMs: 10 * minuteMs,
   });
   const ids = Array.from({ length: replicas }, (_, index) => `bench-${index + 1}` as ReplicaId);
   const sightings: number[] = [];

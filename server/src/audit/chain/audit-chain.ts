@@ -123,7 +123,8 @@ export class AuditChain {
   /** One turn: signs chain ends whose last checkpoint is old or many entries back. */
   async signDue(signal: AbortSignal): Promise<void> {
     const nowMs = this.#options.clock.now();
-    const [before, beyond] = [new Date(nowMs - checkpointEveryMs), new Date(nowMs + checkpointEveryMs)];
+    const before = new Date(nowMs - checkpointEveryMs);
+    const beyond = new Date(nowMs + checkpointEveryMs);
     await this.#signAll({ due: { before, beyond, entriesMin: checkpointEntries } }, signal);
   }
 

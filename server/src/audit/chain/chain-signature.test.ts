@@ -52,8 +52,19 @@ test("other spellings and kinds of signatures are not taken", async () => {
   const respelled = Buffer.from(JSON.stringify({ typ: "slipway-audit", alg: "RS256", kid: "k" })).toString("base64url");
   const none = Buffer.from(JSON.stringify({ alg: "none", kid: "k", typ: "slipway-audit" })).toString("base64url");
   const wrong = [
-    ...["", "x", ".", "..", header, `${header}..`, `${header}.eA.${signature}`, `${jws}.`, `${jws}=`, ` ${jws}`],
-    ...[`${jws.slice(0, -1)}${jws.endsWith("A") ? "B" : "A"}`.slice(0, -1), `${respelled}..${signature}`, `${none}..`],
+    "",
+    "x",
+    ".",
+    "..",
+    header,
+    `${header}..`,
+    `${header}.eA.${signature}`,
+    `${jws}.`,
+    `${jws}=`,
+    ` ${jws}`,
+    `${jws.slice(0, -1)}${jws.endsWith("A") ? "B" : "A"}`.slice(0, -1),
+    `${respelled}..${signature}`,
+    `${none}..`,
     signedBefore("x", { key: privateKey, typ: "JWT" }),
   ];
   for (const one of wrong) assert.equal((await signatureFault(one, "x", keys)) === null, false, one);

@@ -62,7 +62,8 @@ export async function listCheckpoints(
 export async function readStub(db: Db, chain: Chain): Promise<format.StubLine | undefined> {
   const row = await db.selectFrom("audit_stubs").selectAll().where("chain", "=", chain).executeTakeFirst();
   if (row === undefined) return undefined;
-  const [before, at] = [row.before.toISOString(), row.at.toISOString()];
+  const before = row.before.toISOString();
+  const at = row.at.toISOString();
   return format.stubLine({ number: row.number, hash: row.hash.toString("hex"), before, at, jws: row.jws });
 }
 

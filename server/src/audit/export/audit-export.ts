@@ -70,7 +70,8 @@ export class AuditExport {
     const { db, chain: signed } = this.#options;
     const chain = store.chainOf(projectId);
     const { header, stub } = await signed.begin(db, {
-      ...{ projectId, filter: null },
+      projectId,
+      filter: null,
       through: await signed.checkpoint(projectId),
     });
     yield textOf([header, ...(stub === undefined ? [] : [stub])]);

@@ -7,9 +7,23 @@ import { anyText } from "#test/support/any-text.ts";
 import { csvHead, csvLine, type CsvEntry } from "./export-csv.ts";
 
 const plain: CsvEntry = {
-  ...{ number: 7, id: 70, project_id: "p-1" as ProjectId, at: new Date(0), at_micros: 1_000_001, action: "app.create" },
-  ...{ outcome: "success", actor_type: "person", actor_id: "a", actor_name: "Ada", resource_type: null },
-  ...{ resource_id: null, resource_name: null, request_id: "r", address: "::1", user_agent: "curl", changes: null },
+  number: 7,
+  id: 70,
+  project_id: "p-1" as ProjectId,
+  at: new Date(0),
+  at_micros: 1_000_001,
+  action: "app.create",
+  outcome: "success",
+  actor_type: "person",
+  actor_id: "a",
+  actor_name: "Ada",
+  resource_type: null,
+  resource_id: null,
+  resource_name: null,
+  request_id: "r",
+  address: "::1",
+  user_agent: "curl",
+  changes: null,
   reason: null,
 };
 

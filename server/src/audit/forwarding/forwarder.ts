@@ -52,7 +52,11 @@ export class Forwarder {
     const holder = `audit-${instanceId ?? randomUUID()}`;
     this.#leases = new Leases({ db, clock, log, leaseMs, table: "audit_forwardings", holder });
     this.#loop = new Loop({
-      ...{ name: "audit forwarding", intervalMs, clock, log, turn: () => this.#turn() },
+      name: "audit forwarding",
+      intervalMs,
+      clock,
+      log,
+      turn: () => this.#turn(),
       listen: (nudge) => notifications.listen("audit", nudge),
     });
   }
@@ -96,7 +100,13 @@ export class Forwarder {
     const { db, clock, log, timeoutMs = timeoutMsUsual } = this.#options;
     const receiverOf = (row: ForwardingRow): Receiver | null => this.#receiverOf(row);
     const parts: SenderParts = {
-      ...{ db, clock, log, timeoutMs, receiverOf, leases: this.#leases, stopping: this.#stopping.signal },
+      db,
+      clock,
+      log,
+      timeoutMs,
+      receiverOf,
+      leases: this.#leases,
+      stopping: this.#stopping.signal,
     };
     const sending = sendBatches(lease, parts)
       .catch((error: unknown) => log.error({ err: error, forwarding: lease.id }, "sending entries on failed"))

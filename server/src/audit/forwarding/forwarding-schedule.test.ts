@@ -10,8 +10,11 @@ const dayMs = 86_400_000;
 const nowMs = Date.UTC(2026, 0, 10);
 
 const answered = (status: number, retryAfter: string | null = null): OutwardAnswer => ({
-  ...{ kind: "answered", status, retryAfter },
-  ...{ firstBytes: Buffer.alloc(0), durationMs: 1 },
+  kind: "answered",
+  status,
+  retryAfter,
+  firstBytes: Buffer.alloc(0),
+  durationMs: 1,
 });
 const after = (answer: OutwardAnswer, changes: Partial<JudgedBatch> = {}): BatchVerdict =>
   judgeBatch({ answer, failures: 0, failingSinceMs: null, isPausable: true, nowMs, random: 0.5, ...changes });

@@ -70,8 +70,12 @@ async function sendBatch(turn: Turn, parts: SenderParts): Promise<boolean> {
   if (stopping.aborted && answer.kind === "failed") return false;
   const { failures, failing_since: since } = row;
   const verdict = judgeBatch({
-    ...{ answer, failures, failingSinceMs: since?.getTime() ?? null },
-    ...{ nowMs: clock.now(), random: clock.random(), isPausable: row.scope === "project" },
+    answer,
+    failures,
+    failingSinceMs: since?.getTime() ?? null,
+    nowMs: clock.now(),
+    random: clock.random(),
+    isPausable: row.scope === "project",
   });
   if (verdict.kind === "taken") return await store.endBatch(db, leases.held(lease), through);
   await putOff(turn, verdict, parts);

@@ -122,9 +122,15 @@ async function show(db: Db, projectId: ProjectId): Promise<AuditForwarding> {
   const { number } = await readHead(db, chainOf(projectId));
   const state = row.paused_at !== null ? "paused" : row.failures > 0 ? "failing" : "active";
   return {
-    ...{ url: withoutQuery(row.url), state, createdAt: row.created_at, sentThrough: row.position },
-    ...{ waiting: Math.max(0, number - row.position), lastSentAt: row.delivered_at, failingSince: row.failing_since },
-    ...{ nextAttemptAt: state === "failing" ? row.due_at : null, reason: row.reason },
+    url: withoutQuery(row.url),
+    state,
+    createdAt: row.created_at,
+    sentThrough: row.position,
+    waiting: Math.max(0, number - row.position),
+    lastSentAt: row.delivered_at,
+    failingSince: row.failing_since,
+    nextAttemptAt: state === "failing" ? row.due_at : null,
+    reason: row.reason,
   };
 }
 

@@ -43,7 +43,8 @@ async function tell(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetSte
   const { projectId, appId, terms, state } = budget;
   const changes = {
     ...(event.percent === null ? {} : { percent: { new: event.percent } }),
-    ...{ month: { new: state.period }, amountCents: { new: wholeCentsOf(terms.amountMicros) } },
+    month: { new: state.period },
+    amountCents: { new: wholeCentsOf(terms.amountMicros) },
     spentCents: { new: wholeCentsOf(event.spentMicros) },
   };
   const action = `budget.${event.kind}` as const;

@@ -91,7 +91,9 @@ export async function putBudget(tx: Tx, given: Omit<BudgetWithTerms, "period">):
 
 function columnsOf({ terms, webhookUrl }: Pick<BudgetWithTerms, "terms" | "webhookUrl">) {
   return {
-    ...{ amount_micros: String(terms.amountMicros), warn_percent: [...terms.warnPercent], is_stop: terms.isStop },
+    amount_micros: String(terms.amountMicros),
+    warn_percent: [...terms.warnPercent],
+    is_stop: terms.isStop,
     webhook_url: webhookUrl,
   };
 }
@@ -167,9 +169,14 @@ function ofScope(db: Db | Tx, { projectId, appId }: BudgetScope) {
 
 function budgetOf(row: BudgetRow): Budget {
   return {
-    ...{ id: row.id, projectId: row.project_id, appId: row.app_id, webhookUrl: row.webhook_url },
+    id: row.id,
+    projectId: row.project_id,
+    appId: row.app_id,
+    webhookUrl: row.webhook_url,
     terms: { amountMicros: BigInt(row.amount_micros), warnPercent: row.warn_percent, isStop: row.is_stop },
     state: { period: row.period, warnedPercent: row.warned_percent, isStopped: row.stopped_at !== null },
-    ...{ stoppedAt: row.stopped_at, createdAt: row.created_at, updatedAt: row.updated_at },
+    stoppedAt: row.stopped_at,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
   };
 }

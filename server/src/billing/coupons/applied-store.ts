@@ -25,7 +25,11 @@ export async function readApplied(db: Db | Tx, projectId: ProjectId): Promise<Ap
   return rows.map((row) => {
     const ends = [row.expires_at, row.ended_at].flatMap((at) => (at === null ? [] : [at.getTime()]));
     return {
-      ...{ id: row.id, number: row.number, couponId: row.coupon_id, couponCode: row.code, couponName: row.name },
+      id: row.id,
+      number: row.number,
+      couponId: row.coupon_id,
+      couponCode: row.code,
+      couponName: row.name,
       discount: discountOf(row),
       frequency: frequencyOf(row),
       appliedAtMs: row.created_at.getTime(),

@@ -107,7 +107,13 @@ export function columnsOf({ discount, frequency }: { discount: Discount; frequen
 function couponOf(row: Selectable<Tables["coupons"]>): CouponRow {
   const { id, number, code, name, uses } = row;
   return {
-    ...{ id, number, code, name, uses, discount: discountOf(row), frequency: frequencyOf(row) },
+    id,
+    number,
+    code,
+    name,
+    uses,
+    discount: discountOf(row),
+    frequency: frequencyOf(row),
     expiresAt: row.expires_at,
     isReusable: row.is_reusable,
     usesMax: row.uses_max,

@@ -37,8 +37,13 @@ export class CouponUseCases {
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
       const made = await store.insertCoupon(tx, {
-        ...{ id: randomUUID(), code, name, ...store.columnsOf(terms) },
-        ...{ expires_at: expiresAt, is_reusable: isReusable, uses_max: usesMax },
+        id: randomUUID(),
+        code,
+        name,
+        ...store.columnsOf(terms),
+        expires_at: expiresAt,
+        is_reusable: isReusable,
+        uses_max: usesMax,
         plans: plans === null ? null : [...plans],
       });
       if (made === null)
@@ -80,7 +85,10 @@ export class CouponUseCases {
       if (coupon instanceof Fault) throw coupon;
       const id = randomUUID();
       await store.insertApplication(tx, {
-        ...{ id, project_id: projectId, coupon_id: coupon.id, created_at: new Date(this.#parts.clock.now()) },
+        id,
+        project_id: projectId,
+        coupon_id: coupon.id,
+        created_at: new Date(this.#parts.clock.now()),
       });
       await grant(tx, { projectId, applicationId: id, coupon });
       await recordOf(tx, { action: "coupon.apply", projectId, coupon, by });

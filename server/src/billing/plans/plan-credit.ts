@@ -74,9 +74,16 @@ export async function setPlanCredits(db: Db, plans: Plans, nowMs: number): Promi
 /** The same on every platform: the first that needs it creates it. */
 async function addCoupon(tx: Tx, id: string, { name, monthlyCreditCents }: ProjectPlan): Promise<void> {
   await insertNew(tx, "coupons", {
-    ...{ id, code: `plan:${name}`, name: `Monthly credit of the plan ${name}`, coupon_type: "fixed_amount" },
-    ...{ amount_micros: String(BigInt(monthlyCreditCents) * microsOfCent), currency: "USD", frequency: "forever" },
-    ...{ is_reusable: true, is_plan_credit: true, ended_at: sql<Date>`clock_timestamp()` },
+    id,
+    code: `plan:${name}`,
+    name: `Monthly credit of the plan ${name}`,
+    coupon_type: "fixed_amount",
+    amount_micros: String(BigInt(monthlyCreditCents) * microsOfCent),
+    currency: "USD",
+    frequency: "forever",
+    is_reusable: true,
+    is_plan_credit: true,
+    ended_at: sql<Date>`clock_timestamp()`,
   });
 }
 

@@ -50,7 +50,8 @@ export class PlanUseCases {
     }
     return await this.#parts.db.transaction().execute(async (tx) => {
       const project = await lockProject(tx, projectId);
-      const [before, plan] = [this.#named(project.plan), this.#named(name)];
+      const before = this.#named(project.plan);
+      const plan = this.#named(name);
       await store.updatePlan(tx, projectId, name);
       await setPlanCredit(tx, { projectId, plan, nowMs: this.#parts.clock.now() });
       const resource = { type: "project", id: projectId, name: project.name };

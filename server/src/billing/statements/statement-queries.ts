@@ -88,7 +88,12 @@ type StatementMaking = {
 function makeStatement(known: Known, { period, lines, said }: StatementMaking): StatementContent {
   const { currency, applied, bases, settlement } = known;
   return statementOf({
-    ...{ period, currency, bases, drawn: settlement.drawn, lines, said },
+    period,
+    currency,
+    bases,
+    drawn: settlement.drawn,
+    lines,
+    said,
     coupons: new Map(applied.map((coupon) => [coupon.id, coupon])),
   });
 }

@@ -58,8 +58,16 @@ export async function readLines(db: Db | Tx, projectId: ProjectId, period: Perio
     .orderBy("pool")
     .execute();
   return rows.map((row) => ({
-    ...{ appId: row.app_id, kind: row.kind, compute: row.compute, computeTier: row.compute_tier, pool: row.pool },
-    ...{ ms: Number(row.ms), gpuMs: Number(row.gpu_ms), coreMs: Number(row.core_ms), gbMs: Number(row.gb_ms) },
-    ...{ builds: Number(row.builds), micros: row.micros },
+    appId: row.app_id,
+    kind: row.kind,
+    compute: row.compute,
+    computeTier: row.compute_tier,
+    pool: row.pool,
+    ms: Number(row.ms),
+    gpuMs: Number(row.gpu_ms),
+    coreMs: Number(row.core_ms),
+    gbMs: Number(row.gb_ms),
+    builds: Number(row.builds),
+    micros: row.micros,
   }));
 }

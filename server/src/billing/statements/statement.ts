@@ -74,7 +74,11 @@ export function statementOf(parts: StatementParts): StatementContent {
     sum(corrections.map(({ usageMicros }) => usageMicros)) -
     sum(corrections.map(({ discountMicros }) => discountMicros));
   return {
-    ...{ period, currency, lines, discounts, corrections },
+    period,
+    currency,
+    lines,
+    discounts,
+    corrections,
     usageMicros: String(usage),
     discountMicros: String(discount),
     correctionMicros: String(correction),

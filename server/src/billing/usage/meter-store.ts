@@ -76,9 +76,15 @@ export async function readSources(tx: Tx, projectId: ProjectId, limit: number): 
   const known = await readKnown(tx, rows);
   return rows.map((row) => ({
     // Usage is of the name: an app that is created anew goes on with the sums of the deleted one.
-    ...{ id: row.id, kind: row.kind, projectId, appId: shownAppId(row.app_id) },
+    id: row.id,
+    kind: row.kind,
+    projectId,
+    appId: shownAppId(row.app_id),
     resources: {
-      ...{ compute: row.compute, computeTier: row.compute_tier, provider: row.provider, region: row.region },
+      compute: row.compute,
+      computeTier: row.compute_tier,
+      provider: row.provider,
+      region: row.region,
       gpuCount: row.gpu_count,
       // The columns have at most three decimals.
       coreThousandths: BigInt(Math.round(Number(row.cores))),
@@ -146,8 +152,14 @@ export async function writeSlices(tx: Tx, metered: readonly Metered[]): Promise<
 function sliceRow(source: MeteredSource, slice: Slice) {
   const { id, kind, projectId, appId, resources } = source;
   return {
-    ...{ source_id: id, begins_at: new Date(slice.beginsAtMs), kind, project_id: projectId, app_id: appId },
-    ...{ compute: resources.compute, compute_tier: resources.computeTier, pool: poolOf(resources) },
+    source_id: id,
+    begins_at: new Date(slice.beginsAtMs),
+    kind,
+    project_id: projectId,
+    app_id: appId,
+    compute: resources.compute,
+    compute_tier: resources.computeTier,
+    pool: poolOf(resources),
     gpu_count: resources.gpuCount,
     cpu_cores: Number(resources.coreThousandths) / 1000,
     memory_gb: Number(resources.gbThousandths) / 1000,

@@ -125,7 +125,7 @@ function meterSource(source: MeteredSource, borders: readonly number[], prices: 
   const { kind, resources, startMs, endMs, known, isEnded } = source;
   const rate = (atMs: number): bigint =>
     kind === "storage" ? storageRateAt(prices, resources.gbThousandths, atMs) : rateAt(prices, resources, atMs);
-  const slices = slicesUpTo({ ...{ startMs, endMs, borders, known, slicesMax }, rateAt: rate });
+  const slices = slicesUpTo({ startMs, endMs, borders, known, slicesMax, rateAt: rate });
   const last = slices.at(-1);
   const reachedMs = last === undefined ? endMs : last.beginsAtMs + last.ms;
   return { source, slices, untilMs: reachedMs, isDone: isEnded && reachedMs >= endMs };

@@ -8,8 +8,13 @@ import { builtInPrices, rateAt, storageRateAt, type PricedResources } from "./pr
 
 const types = ["CPU", "HOPPER_H100", "TURING_T4"];
 const plain: PricedResources = {
-  ...{ compute: "HOPPER_H100", computeTier: "interruptible", provider: null, region: null },
-  ...{ gpuCount: 1, coreThousandths: 2_500n, gbThousandths: 10_000n },
+  compute: "HOPPER_H100",
+  computeTier: "interruptible",
+  provider: null,
+  region: null,
+  gpuCount: 1,
+  coreThousandths: 2_500n,
+  gbThousandths: 10_000n,
 };
 const later = Date.UTC(2026, 11, 1);
 

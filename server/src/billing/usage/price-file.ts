@@ -5,8 +5,14 @@ import { parseFile, operatorFileRefused, refuseTwice, refuseUnknown, tableOf, ty
 import { builtInPrices, type PoolRates, type Prices, type PriceVersion, type Rates } from "./prices.ts";
 
 const versionFields = [
-  ...["valid_from", "cpu_core", "memory_gb", "protected_multiplier", "storage_gb_month", "storage_free_gb"],
-  ...["compute", "pools"],
+  "valid_from",
+  "cpu_core",
+  "memory_gb",
+  "protected_multiplier",
+  "storage_gb_month",
+  "storage_free_gb",
+  "compute",
+  "pools",
 ];
 const poolFields = ["provider", "region", "cpu_core", "memory_gb", "compute"] as const;
 

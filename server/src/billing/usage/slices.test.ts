@@ -116,7 +116,8 @@ test("storage of one size costs exactly the price of a month in every month, how
       price,
       fc.bigInt({ min: 0n, max: 200_000n }),
       (size, { year, month }, storageGbMonth, free) => {
-        const [startMs, endMs] = [Date.UTC(year, month), Date.UTC(year, month + 1)];
+        const startMs = Date.UTC(year, month);
+        const endMs = Date.UTC(year, month + 1);
         const prices = [{ ...builtInPrices[0], storageGbMonth, storageFree: free }] as const;
         const rateAt = (atMs: number): bigint => storageRateAt(prices, size, atMs);
         const cuts = [startMs + (endMs - startMs) / 3, startMs + (endMs - startMs) / 2 + 1];

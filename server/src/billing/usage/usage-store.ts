@@ -75,8 +75,11 @@ export async function readUsageBy(db: Db | Tx, window: UsageWindow, grouping: Gr
     select ${columns}, ${sums} from ${from} group by ${columns} order by ${columns}`.execute(db);
   return rows.map((row) => ({
     ...sumsOf(row),
-    ...{ appId: row["app_id"] ?? null, day: row["day"] ?? null, compute: row["compute"] ?? null },
-    ...{ computeTier: row["compute_tier"] ?? null, pool: row["pool"] ?? null },
+    appId: row["app_id"] ?? null,
+    day: row["day"] ?? null,
+    compute: row["compute"] ?? null,
+    computeTier: row["compute_tier"] ?? null,
+    pool: row["pool"] ?? null,
   }));
 }
 
@@ -125,9 +128,15 @@ export function costOf({ runMicros, buildMicros, storageMicros }: UsageSums): bi
 
 function sumsOf(row: SumsRow): UsageSums {
   return {
-    ...{ replicaMs: Number(row.replica_ms), gpuMs: Number(row.gpu_ms), coreMs: Number(row.core_ms) },
-    ...{ gbMs: Number(row.gb_ms), buildMs: Number(row.build_ms), builds: Number(row.builds) },
-    ...{ storageGbMs: Number(row.storage_gb_ms), storageMicros: BigInt(row.storage_micros) },
-    ...{ runMicros: BigInt(row.run_micros), buildMicros: BigInt(row.build_micros) },
+    replicaMs: Number(row.replica_ms),
+    gpuMs: Number(row.gpu_ms),
+    coreMs: Number(row.core_ms),
+    gbMs: Number(row.gb_ms),
+    buildMs: Number(row.build_ms),
+    builds: Number(row.builds),
+    storageGbMs: Number(row.storage_gb_ms),
+    storageMicros: BigInt(row.storage_micros),
+    runMicros: BigInt(row.run_micros),
+    buildMicros: BigInt(row.build_micros),
   };
 }

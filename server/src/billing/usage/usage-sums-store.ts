@@ -17,8 +17,13 @@ const tables = {
 export async function addToDays(tx: Tx, projectId: ProjectId, changes: readonly DayChange[]): Promise<void> {
   if (changes.length === 0) return;
   const rows = changes.map(({ source: { appId, kind, resources }, day, ms, builds, micros }) => ({
-    ...{ day, period: day.slice(0, 7), app_id: appId, kind, compute: resources.compute },
-    ...{ compute_tier: resources.computeTier, pool: poolOf(resources) },
+    day,
+    period: day.slice(0, 7),
+    app_id: appId,
+    kind,
+    compute: resources.compute,
+    compute_tier: resources.computeTier,
+    pool: poolOf(resources),
     ms: String(ms),
     gpu_ms: String(ms * BigInt(resources.gpuCount)),
     // Thousandths; the database has them as decimals.
@@ -77,7 +82,9 @@ export async function readStretches(db: Db | Tx, projectId: ProjectId): Promise<
 
 /** Splits a stretch, based on the slices that it sums up. */
 export async function cutStretch(tx: Tx, projectId: ProjectId, { ofMs, atMs, toMs }: StretchCut): Promise<void> {
-  const [of, at, to] = [new Date(ofMs), new Date(atMs), new Date(toMs)];
+  const of = new Date(ofMs);
+  const at = new Date(atMs);
+  const to = new Date(toMs);
   await sql`
     with moved as (
       select coalesce(sum(amount_micros), 0) as micros from usage_slices

@@ -77,12 +77,17 @@ async function realTarget(from: string, target: string): Promise<string | null> 
   // Not joined: `..` after a link means the parent of the link's target.
   const parts = `${from}/${target}`.split("/");
   // Existing parts come before all missing ones: a binary search finds the border in few steps, however long the target is.
-  let [there, missing, real] = [1, parts.length + 1, "/"];
+  let there = 1;
+  let missing = parts.length + 1;
+  let real = "/";
   while (missing - there > 1) {
     const middle = Math.floor((there + missing) / 2);
     const found = await realpath(parts.slice(0, middle).join("/") || "/").catch(() => null);
     if (found === null) missing = middle;
-    else [there, real] = [middle, found];
+    else {
+      there = middle;
+      real = found;
+    }
   }
   const rest = parts.slice(there);
   return rest.includes("..") ? null : join(real, ...rest);

@@ -46,8 +46,16 @@ export async function findCommit(
   if (isCommit(digits)) return { ok: true, value: digits };
   const fetched = await run(
     [
-      ...["fetch", "--quiet", "--filter=tree:0", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
-      ...["--end-of-options", url, "+refs/heads/*:refs/slipway/heads/*", "+refs/tags/*:refs/slipway/tags/*"],
+      "fetch",
+      "--quiet",
+      "--filter=tree:0",
+      "--no-tags",
+      "--no-recurse-submodules",
+      "--no-write-fetch-head",
+      "--end-of-options",
+      url,
+      "+refs/heads/*:refs/slipway/heads/*",
+      "+refs/tags/*:refs/slipway/tags/*",
     ],
     { isRemote: true },
   );

@@ -264,8 +264,17 @@ function askOf(run: Ask["run"], { url, credential }: NonNullable<GitRun["remote"
     fetch: (commit, ref, ms = timeoutMs.fetch) =>
       run(
         [
-          ...["fetch", "--quiet", "--depth", "1", "--filter=blob:none", "--no-tags", "--no-recurse-submodules"],
-          ...["--no-write-fetch-head", "--end-of-options", url.url, `+${commit}:${ref}`],
+          "fetch",
+          "--quiet",
+          "--depth",
+          "1",
+          "--filter=blob:none",
+          "--no-tags",
+          "--no-recurse-submodules",
+          "--no-write-fetch-head",
+          "--end-of-options",
+          url.url,
+          `+${commit}:${ref}`,
         ],
         { isRemote: true, timeoutMs: ms },
       ),

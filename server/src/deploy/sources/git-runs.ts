@@ -91,8 +91,16 @@ export class GitRuns {
   /** Fetches what a full name, or a commit's id, stands for, without its history. */
   async fetchRef(fetch: Fetch, ref: string): Promise<GitResult> {
     return await this.runMeasured(fetch, [
-      ...["fetch", "--quiet", "--depth", "1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"],
-      ...["--end-of-options", fetch.remote.url.url, `+${ref}:${fetchedRef}`],
+      "fetch",
+      "--quiet",
+      "--depth",
+      "1",
+      "--no-tags",
+      "--no-recurse-submodules",
+      "--no-write-fetch-head",
+      "--end-of-options",
+      fetch.remote.url.url,
+      `+${ref}:${fetchedRef}`,
     ]);
   }
 

@@ -95,15 +95,24 @@ test("a commit is a full id and nothing else", () => {
 test("the address tells protocol, host and folder: credentials are found by the host with its port", () => {
   const app = { owner: "acme", repo: "app" };
   assert.deepEqual(sourceUrl("http://127.0.0.1:8080/cgi-bin/git/{owner}/{repo}", app), {
-    ...{ url: "http://127.0.0.1:8080/cgi-bin/git/acme/app", path: "acme/app" },
-    ...{ protocol: "http", host: "127.0.0.1:8080", below: "/cgi-bin/git" },
+    url: "http://127.0.0.1:8080/cgi-bin/git/acme/app",
+    path: "acme/app",
+    protocol: "http",
+    host: "127.0.0.1:8080",
+    below: "/cgi-bin/git",
   });
   assert.deepEqual(sourceUrl("ssh://git@Git.Example.com/{owner}/{repo}.git", app), {
-    ...{ url: "ssh://git@Git.Example.com/acme/app.git", path: "acme/app" },
-    ...{ protocol: "ssh", host: "git.example.com", below: "" },
+    url: "ssh://git@Git.Example.com/acme/app.git",
+    path: "acme/app",
+    protocol: "ssh",
+    host: "git.example.com",
+    below: "",
   });
   assert.deepEqual(sourceUrl("file:///srv/git/{owner}/{repo}.git", app), {
-    ...{ url: "file:///srv/git/acme/app.git", path: "acme/app" },
-    ...{ protocol: "file", host: "", below: "/srv/git" },
+    url: "file:///srv/git/acme/app.git",
+    path: "acme/app",
+    protocol: "file",
+    host: "",
+    below: "/srv/git",
   });
 });

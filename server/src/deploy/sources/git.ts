@@ -266,7 +266,12 @@ export class GitSource implements Source {
     if (folder === "" || listing.links.length === 0) return { listing, sharedPaths: [] };
     const { limits } = fetch;
     return await followLinks({
-      ...{ commit, folder, appDir, listing, limits, log: request.log },
+      commit,
+      folder,
+      appDir,
+      listing,
+      limits,
+      log: request.log,
       git: (args, { onOutput } = {}) =>
         onOutput === undefined ? this.#runs.runMeasured(fetch, args, false) : this.#runs.run(fetch, args, { onOutput }),
     });

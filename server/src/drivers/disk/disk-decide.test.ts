@@ -6,7 +6,8 @@ import { endings, diskState, type DiskLimits, type Growing } from "./disk-decide
 const mb = 1_000_000;
 const limits: DiskLimits = { replicaBytes: null, storageBytes: null, reserveBytes: 2000 * mb, reserveFiles: 10_000 };
 const growing = (kind: Growing["kind"], id: string, before: number, now: number): Growing => ({
-  ...{ kind, id },
+  kind,
+  id,
   before: { bytes: before * mb, files: 0 },
   now: { bytes: now * mb, files: 0 },
 });

@@ -116,8 +116,11 @@ async function runShort(
   const wait = (): (() => void) => clock.after(measureTimeoutMs, () => late.abort());
   let cancelWait = wait();
   const end = await runCommand({
-    ...{ command: [file, ...args], cwd: "/", environment },
-    ...{ signal: AbortSignal.any([signal, late.signal]), timeoutMs: measureTimeoutMs * (args.length + 1) },
+    command: [file, ...args],
+    cwd: "/",
+    environment,
+    signal: AbortSignal.any([signal, late.signal]),
+    timeoutMs: measureTimeoutMs * (args.length + 1),
     onLine: (stream, text) => {
       if (stream !== "stdout") return;
       onLine(text);

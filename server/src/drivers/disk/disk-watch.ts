@@ -148,7 +148,7 @@ export class DiskWatch {
 
   /** Ends all replicas of a project. */
   endReplicas(projectId: ProjectId, reason: string): void {
-    for (const writer of [...this.#writers.values()]) {
+    for (const writer of Array.from(this.#writers.values())) {
       if (writer.kind === "replica" && writer.projectId === projectId) writer.end(reason);
     }
   }
@@ -173,7 +173,9 @@ export class DiskWatch {
   #limitsOf(disk: DiskSpace): rules.DiskLimits {
     const { replicaBytes, storageBytes, reserveBytes } = this.#options.limits;
     this.#limits = {
-      ...{ replicaBytes, storageBytes, ownStorageBytes: this.#ownStorageBytes },
+      replicaBytes,
+      storageBytes,
+      ownStorageBytes: this.#ownStorageBytes,
       reserveBytes: reserveBytes ?? defaultReserveBytes(disk.totalBytes),
       reserveFiles: Math.round(disk.totalFiles * filesShare),
     };

@@ -26,7 +26,8 @@ export const bridges = { prefix: "slb", range: "10.216.0.0/13" };
 type Owner = Pick<ReplicaSpec, "appId" | "egressCidrs">;
 
 /** Networks of 256 addresses in `bridges.range`: one for each app with replicas. */
-const [firstNet, netCount] = [216, 8];
+const firstNet = 216;
+const netCount = 8;
 /** Tries to find a free one at random; nearly all are free. */
 const triesMax = 30;
 const idleMs = 600_000;
@@ -47,7 +48,8 @@ export class AppNetworks {
   /** Knows again what apps may reach whose networks an earlier process of the platform has made. */
   async adopt(): Promise<void> {
     for (const { Labels = {}, Options } of await this.#listed()) {
-      const [bridge, egress] = [Options?.[bridgeOption] as string | undefined, Labels[labels.egress]];
+      const bridge = Options?.[bridgeOption] as string | undefined;
+      const egress = Labels[labels.egress];
       if (bridge === undefined || egress === undefined) continue;
       this.#options.firewall?.egress.set(bridge, JSON.parse(egress) as readonly string[]);
     }
@@ -145,7 +147,8 @@ export class AppNetworks {
           "com.docker.network.bridge.enable_icc": "false",
         },
         Labels: {
-          ...{ [labels.instance]: instanceId, [labels.app]: owner.appId },
+          [labels.instance]: instanceId,
+          [labels.app]: owner.appId,
           ...(owner.egressCidrs === null ? {} : { [labels.egress]: JSON.stringify(owner.egressCidrs) }),
         },
       });

@@ -28,7 +28,12 @@ export function dockerArtifact(artifact: Artifact): DockerArtifact {
   const isTextOrNull = (value: unknown): value is string | null => value === null || typeof value === "string";
   assert(isTextOrNull(reference) && isTextOrNull(pythonVersion), "reference and pythonVersion are text, or null");
   return {
-    ...{ kind, image, reference, user, pythonVersion, takesRootPath: takesRootPath === true },
+    kind,
+    image,
+    reference,
+    user,
+    pythonVersion,
+    takesRootPath: takesRootPath === true,
     exposedPort: typeof exposedPort === "number" ? exposedPort : null,
   };
 }

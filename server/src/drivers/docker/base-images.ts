@@ -80,7 +80,10 @@ async function whyNotGiven(
   const late = AbortSignal.timeout(answerWaitMs);
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
   const request = {
-    ...{ path: `/distribution/${name}/json`, method: "GET", authconfig, isStream: true },
+    path: `/distribution/${name}/json`,
+    method: "GET",
+    authconfig,
+    isStream: true,
     // All of them: the text of an answer is read here.
     statusCodes: new Proxy({}, { get: () => true }),
     abortSignal: AbortSignal.any([signal, late]),

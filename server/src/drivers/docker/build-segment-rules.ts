@@ -31,7 +31,9 @@ export const renewedWithinSeconds = 60;
 export function segmentRules({ table, ranges, steps, others }: SegmentFacts): string {
   const bound = steps.flatMap(({ name, mac, addresses }) => addresses.map((one) => `"${name}" . ${mac} . ${one}`));
   return `${[
-    ...[`add table bridge ${table}`, `delete table bridge ${table}`, `table bridge ${table} {`],
+    `add table bridge ${table}`,
+    `delete table bridge ${table}`,
+    `table bridge ${table} {`,
     ...set("ranges", "ipv4_addr", ranges),
     ...set("others", "ifname", others.map(quoted)),
     ...set(

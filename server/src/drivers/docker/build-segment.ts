@@ -85,7 +85,8 @@ export class BuildSegment {
     const found = await networkOf(engine);
     // Without such a network no step has one.
     if (found === null) return;
-    [this.#bridge, this.#ranges] = [found.bridge, found.ranges];
+    this.#bridge = found.bridge;
+    this.#ranges = found.ranges;
     this.#steps = [];
     this.#others.clear();
     // Steps of an earlier process of the platform have ended with it.
@@ -159,7 +160,9 @@ export class BuildSegment {
   }
 
   async #renew(): Promise<void> {
-    const [ranges, steps, others] = [this.#ranges, this.#steps, [...this.#others]];
+    const ranges = this.#ranges;
+    const steps = this.#steps;
+    const others = [...this.#others];
     const rules = segmentRules({ table: tableOf(this.#options), ranges, steps, others });
     const failure = await runMachineTool(["nft", "-f", "-"], { input: rules });
     if (failure !== null) throw new Error(failure);

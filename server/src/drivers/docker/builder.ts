@@ -121,7 +121,8 @@ export class DockerBuilder implements Builder {
     const loop = new Loop({ name: "steps of an image build", intervalMs: lookEveryMs, turn, clock, log });
     const writer: DiskWriter = {
       kind: "build",
-      ...{ id: plan.buildId, projectId },
+      id: plan.buildId,
+      projectId,
       folders: () => [dir, ...(steps?.written ?? [])],
       pid: () => null,
       end: (reason) => end(new BuildFailed(reason)),
@@ -191,7 +192,11 @@ export class DockerBuilder implements Builder {
     if (named.length > 0)
       await checkDigests(this.#options.engine, named, { auths, usual: await this.#usualRegistry(), signal });
     const progress = new BuildProgress({
-      ...{ steps: prepared.steps, log, facts, onRun: context.onEnvironment ?? null, clock: this.#options.clock },
+      steps: prepared.steps,
+      log,
+      facts,
+      onRun: context.onEnvironment ?? null,
+      clock: this.#options.clock,
       onFetch: (title) => end(addressFetched(title)),
       onImage: (image) => {
         if (!mayLookUp(image)) end(registryRefused(image));
@@ -202,8 +207,11 @@ export class DockerBuilder implements Builder {
     });
     const tag = `slipway-build:${names("image", plan.buildId)}`;
     const parameters = [
-      ...["--progress=plain", `--iidfile=${join(dir, "image")}`, `--tag=${tag}`],
-      ...[`--label=${labels.instance}=${instanceId}`, `--label=${labels.app}=${plan.appId}`],
+      "--progress=plain",
+      `--iidfile=${join(dir, "image")}`,
+      `--tag=${tag}`,
+      `--label=${labels.instance}=${instanceId}`,
+      `--label=${labels.app}=${plan.appId}`,
       `--label=${labels.build}=${plan.buildId}`,
       ...(plan.startsClean ? ["--no-cache"] : []),
       // Both keep projects apart: cache mounts by their namespace, results of steps by the host name, which is part of what is run.

@@ -41,7 +41,11 @@ test("a message that the engine logs after later ones of the other stream is del
   /** As when the platform, or the container, ended: reads on from what the file keeps. */
   const readOn = async (): Promise<void> => {
     const log = new ContainerLog({
-      ...{ replicaId: "r" as ReplicaId, hasFrames: false, containerId: "c", engine: engineWith(messages), file },
+      replicaId: "r" as ReplicaId,
+      hasFrames: false,
+      containerId: "c",
+      engine: engineWith(messages),
+      file,
       clock: systemClock,
       onFault: assert.ifError,
       lines: async (lines) => void texts.push(...lines.map(({ text }) => text)),

@@ -134,9 +134,14 @@ function environmentOf(
   { port, takesRootPath, gpus }: Pick<AppPaths, "takesRootPath" | "gpus"> & { readonly port: number },
 ): Record<string, string> {
   const places = {
-    ...{ homeDir: "/home/app", temporaryDir: "/tmp", storageDir: "/persistent-storage" },
+    homeDir: "/home/app",
+    temporaryDir: "/tmp",
+    storageDir: "/persistent-storage",
     // The image says what is in its PATH.
-    ...{ venvDir: null, python: null, takesRootPath, gpus },
+    venvDir: null,
+    python: null,
+    takesRootPath,
+    gpus,
   };
   const at = { port, socket: null, host: "0.0.0.0", readyFd: null };
   // NVIDIA's OCI runtime gives a container the cards that this names, whatever else is asked for: an image or an app could name all.

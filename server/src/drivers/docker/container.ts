@@ -42,7 +42,9 @@ type State = ContainerInspectInfo["State"];
 
 /** How an exit is reported of a container that somebody removed. */
 const removed: ExitSummary = {
-  ...{ exitCode: null, signal: null, isExternal: true },
+  exitCode: null,
+  signal: null,
+  isExternal: true,
   reason: "The replica's container was removed from outside the platform.",
 };
 const stopped =
@@ -240,7 +242,8 @@ export class Container {
     this.#removeWriter = disk?.add(
       {
         kind: "replica",
-        ...{ id: record.replicaId, projectId: record.projectId },
+        id: record.replicaId,
+        projectId: record.projectId,
         folders: () => [...(written === null ? [] : [written]), ...volumes],
         pid: () => State.Pid,
         end: (reason) => this.endFor(reason),
@@ -271,14 +274,22 @@ export class Container {
     // The runtime's own lines about a failed start follow the traceback.
     const lastErrorLine = lines.findLast(({ text }) => text.trim() !== "" && !text.startsWith("|| ")) ?? null;
     const command = {
-      ...{ exitCode: state.ExitCode, program, lastErrorLine: lastErrorLine?.text ?? null },
+      exitCode: state.ExitCode,
+      program,
+      lastErrorLine: lastErrorLine?.text ?? null,
       readBegin: (path: string, bytesMax: number) => beginOfFile(this.#calls, path, bytesMax),
     };
     const summary = exitSummary({
       commandProblem: await commandProblem(command).catch(() => null),
-      ...{ exitCode: state.ExitCode, startError: null, lastErrorLine, asked: this.#asked, endReason: this.#endReason },
-      ...{ systemAdvice: toApt },
-      ...{ memoryRanOut: state.OOMKilled ? "own" : "no", memoryGb, program },
+      exitCode: state.ExitCode,
+      startError: null,
+      lastErrorLine,
+      asked: this.#asked,
+      endReason: this.#endReason,
+      systemAdvice: toApt,
+      memoryRanOut: state.OOMKilled ? "own" : "no",
+      memoryGb,
+      program,
     });
     const at = Date.parse(state.FinishedAt) || null;
     // What tells who sent the signal may come after the end.

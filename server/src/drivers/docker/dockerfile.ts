@@ -50,18 +50,26 @@ export function writeDockerfile(plan: BuildPlan, options: Options): WrittenDocke
     ? [`${scripts.imagePaths.environment}/bin/python`, `${scripts.imagePaths.runtime}/start.py`]
     : entrypoint;
   const last: Stage = {
-    ...{ name: "app", kind: "code", stage: "code", title: "Compiled files" },
+    name: "app",
+    kind: "code",
+    stage: "code",
+    title: "Compiled files",
     lines: [
       ...(isCortex ? [`COPY --from=runtime ${scripts.imagePaths.runtime} ${scripts.imagePaths.runtime}`] : []),
       run(scripts.finishScript(plan, options.user)),
-      ...["ENTRYPOINT []", `CMD ${JSON.stringify(start)}`, "HEALTHCHECK NONE", "STOPSIGNAL SIGTERM"],
+      "ENTRYPOINT []",
+      `CMD ${JSON.stringify(start)}`,
+      "HEALTHCHECK NONE",
+      "STOPSIGNAL SIGTERM",
       `USER ${options.user}:${options.user}`,
     ],
   };
   const texts = [
     `FROM ${plan.baseImage} AS base`,
     // The base image may have another user.
-    ...["USER root", run(scripts.accountScript(options.user)), `WORKDIR ${scripts.imagePaths.code}`],
+    "USER root",
+    run(scripts.accountScript(options.user)),
+    `WORKDIR ${scripts.imagePaths.code}`,
     ...chained([...image.slice(1), ...code], "base"),
     ...(isCortex ? chained([served], packages) : []),
     ...chained([last], code.at(-1)?.name ?? "code"),
@@ -76,21 +84,25 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
   const dependencies = { stage: "dependencies" } as const;
   const before = commandStages("pre_build_commands", preBuildCommands, { ...options, secretNames: plan.secretNames });
   const apt: Stage = {
-    ...{ name: "apt", kind: "apt", ...dependencies, title: `apt: ${aptPackages.join(" ")}` },
+    name: "apt",
+    kind: "apt",
+    ...dependencies,
+    title: `apt: ${aptPackages.join(" ")}`,
     lines: [run(scripts.aptScript(plan), listsMounts)],
   };
   const conda: Stage = {
-    ...{ name: "conda", kind: "conda", ...dependencies, title: `conda: ${condaPackages.join(" ")}` },
+    name: "conda",
+    kind: "conda",
+    ...dependencies,
+    title: `conda: ${condaPackages.join(" ")}`,
     lines: [run(scripts.condaScript(plan)), `ENV PATH=${scripts.imagePaths.conda}/bin:$PATH`],
   };
   const python = pythonStage(plan, isOfConda);
   const packages: Stage = {
-    ...{
-      name: "packages",
-      kind: "packages",
-      ...dependencies,
-      title: `Python packages, with ${plan.useUv || project !== null ? "uv" : "pip"}`,
-    },
+    name: "packages",
+    kind: "packages",
+    ...dependencies,
+    title: `Python packages, with ${plan.useUv || project !== null ? "uv" : "pip"}`,
     lines: [packagesLine(plan, options)],
   };
   return [
@@ -105,7 +117,10 @@ function packageStages(plan: BuildPlan, options: Options): Stage[] {
 function pythonStage(plan: BuildPlan, isOfConda: boolean): Stage {
   const { environment, home } = scripts.imagePaths;
   return {
-    ...{ name: "python", kind: "python", stage: "prepare", title: `Python ${plan.pythonVersion}` },
+    name: "python",
+    kind: "python",
+    stage: "prepare",
+    title: `Python ${plan.pythonVersion}`,
     lines: [
       run(scripts.environmentScript(plan, isOfConda), listsMounts),
       `ENV VIRTUAL_ENV=${environment} PATH=${environment}/bin:$PATH HOME=${home} USER=app LOGNAME=app LANG=C.UTF-8`,
@@ -139,7 +154,9 @@ function commandStages(
 ): Stage[] {
   return lines.map((line, index) => ({
     name: `${list === "shell_commands" ? "after" : "before"}-${index + 1}`,
-    ...{ kind: "command", stage: "commands", title: `$ ${line}` },
+    kind: "command",
+    stage: "commands",
+    title: `$ ${line}`,
     command: { list, number: index + 1, line },
     lines: [run(scripts.commandScript(line, user, secretNames), secretNames.map(secretMount))],
   }));

@@ -84,8 +84,12 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     this.#runtimes = { ...options.runtimes, present: options.engine.facts.runtimes };
     const runtimes = (): ContainerRuntimes => this.#runtimes;
     this.capabilities = {
-      ...{ dockerfile: true, baseImage: true, aptPackages: true, condaPackages: true },
-      ...{ memoryLimit: true, cpuLimit: true },
+      dockerfile: true,
+      baseImage: true,
+      aptPackages: true,
+      condaPackages: true,
+      memoryLimit: true,
+      cpuLimit: true,
       egress:
         options.firewall === null
           ? {
@@ -208,13 +212,11 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     for (const { from } of storage) makeOwnedFolder(from, user);
     const context = {
       claim,
-      ...{
-        instanceId,
-        storage,
-        cores: engine.facts.cores,
-        runtime: spec.containerRuntime === null ? undefined : this.#runtimes[spec.containerRuntime],
-        filesMax: engine.facts.filesMax,
-      },
+      instanceId,
+      storage,
+      cores: engine.facts.cores,
+      runtime: spec.containerRuntime === null ? undefined : this.#runtimes[spec.containerRuntime],
+      filesMax: engine.facts.filesMax,
       nameServers: firewall?.nameServers ?? null,
       isPublished: !engine.facts.hasReachableContainers,
     };
@@ -244,7 +246,13 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
     assert(this.#sink !== null, "a driver is opened before it is used");
     const { replicaId } = record;
     return new Container({
-      ...{ containerId, record, engine, sink: this.#sink, clock, isNew, disk: this.#options.disk },
+      containerId,
+      record,
+      engine,
+      sink: this.#sink,
+      clock,
+      isNew,
+      disk: this.#options.disk,
       onEnded: () => this.placement.release(replicaId),
       watchedSinceMs: () => this.#watchedSinceMs,
       file: new ContainerFile(join(containersDir, replicaId)),
@@ -279,7 +287,9 @@ export class DockerDriver extends ReplicaDriver<Container> implements Driver {
   async #watchEvents(): Promise<void> {
     const { engine, instanceId, clock } = this.#options;
     await followEvents(engine, {
-      ...{ instanceId, clock, signal: this.#closing.signal },
+      instanceId,
+      clock,
+      signal: this.#closing.signal,
       onEvent: (event) => this.#lookAt(event),
       onFollowed: (sinceMs) => (this.#watchedSinceMs = sinceMs),
       // Whatever happened before.

@@ -8,9 +8,25 @@ import { BuildFailed } from "#drivers/builder.ts";
  * part of a name.
  */
 export const usualRegistries: readonly string[] = [
-  ...["docker.io", "index.docker.io", "registry-1.docker.io", "ghcr.io", "quay.io", "gcr.io", "*.gcr.io", "*.pkg.dev"],
-  ...["registry.k8s.io", "public.ecr.aws", "*.dkr.ecr.*.amazonaws.com", "mcr.microsoft.com", "*.azurecr.io", "nvcr.io"],
-  ...["registry.gitlab.com", "registry.access.redhat.com", "registry.redhat.io", "docker.elastic.co", "cgr.dev"],
+  "docker.io",
+  "index.docker.io",
+  "registry-1.docker.io",
+  "ghcr.io",
+  "quay.io",
+  "gcr.io",
+  "*.gcr.io",
+  "*.pkg.dev",
+  "registry.k8s.io",
+  "public.ecr.aws",
+  "*.dkr.ecr.*.amazonaws.com",
+  "mcr.microsoft.com",
+  "*.azurecr.io",
+  "nvcr.io",
+  "registry.gitlab.com",
+  "registry.access.redhat.com",
+  "registry.redhat.io",
+  "docker.elastic.co",
+  "cgr.dev",
 ];
 
 /** Names of images that variables can compose; a Dockerfile with more is refused. */
@@ -34,7 +50,8 @@ export function mayPull(image: string, more: readonly string[]): boolean {
 }
 
 function isOfForm(registry: string, form: string): boolean {
-  const [own, wanted] = [registry.split("."), form.split(".")];
+  const own = registry.split(".");
+  const wanted = form.split(".");
   const isSame = (part: string, index: number): boolean =>
     part === wanted[index] || (wanted[index] === "*" && /^[a-z0-9-]+$/.test(part));
   return own.length === wanted.length && own.every((part, index) => isSame(part, index));

@@ -68,12 +68,29 @@ export async function openDockerDriver(
   const { storageDir, buildsDir, containersDir } = config.paths;
   const names = openKeyedNames(join(config.dataDir, "docker.key"));
   const driver = new DockerDriver({
-    ...{ instanceId, names, engine, installation, containersDir, storageDir, firewall, disk, placement, clock, log },
-    ...{ runtimes: config.docker.runtimes, registry: config.docker.registry },
+    instanceId,
+    names,
+    engine,
+    installation,
+    containersDir,
+    storageDir,
+    firewall,
+    disk,
+    placement,
+    clock,
+    log,
+    runtimes: config.docker.runtimes,
+    registry: config.docker.registry,
   });
   const { toolEnvironment, buildTimeoutSeconds, docker } = config;
   const builder = new DockerBuilder({
-    ...{ instanceId, names, engine, buildsDir, runtimeDir, toolEnvironment, registry: docker.registry },
+    instanceId,
+    names,
+    engine,
+    buildsDir,
+    runtimeDir,
+    toolEnvironment,
+    registry: docker.registry,
     moreRegistries: docker.moreRegistries,
     engineEnvironment: { DOCKER_HOST: docker.host },
     userOf: (projectId) => (process.getuid?.() === 0 ? projectUser(projectId) : (process.getuid?.() ?? 0)),
@@ -82,7 +99,9 @@ export async function openDockerDriver(
     segment: await openSegment(config, { engine, installation, clock, log }),
     limits: canLimit(engine) ? { engineRoot: engine.facts.dataRoot, limits: buildLimits } : null,
     cache: { bytesMax: docker.cacheBytes, hoursMax: cacheHoursMax },
-    ...{ disk, clock, log },
+    disk,
+    clock,
+    log,
   });
   for (const [field, runtime] of Object.entries(docker.runtimes)) {
     const { runtimes } = engine.facts;

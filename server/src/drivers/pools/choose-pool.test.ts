@@ -25,7 +25,8 @@ const pools: fc.Arbitrary<readonly Pool[]> = fc
   )
   .map((list) =>
     list.map(({ cards, ...pool }, at) => ({
-      ...{ ...pool, name: `pool-${at}` },
+      ...pool,
+      name: `pool-${at}`,
       gpus: cards.map((card, index) => ({ ...card, id: `card-${at}-${index}`, memoryGb: 24 })),
     })),
   );
@@ -48,18 +49,33 @@ const wish: fc.Arbitrary<PoolWish> = fc
   );
 
 const cpu: PoolRequest = {
-  ...{ compute: "CPU", gpuCount: 0, cpuCores: 1, memoryGb: 1 },
-  ...{ tier: "interruptible", provider: null, region: null },
+  compute: "CPU",
+  gpuCount: 0,
+  cpuCores: 1,
+  memoryGb: 1,
+  tier: "interruptible",
+  provider: null,
+  region: null,
 };
 
 const machine: Pool = {
-  ...{ name: "machine", provider: null, region: null, tier: "protected", takesCpu: true },
-  ...{ cores: 4, memoryGb: 16, overcommit: 1, gpus: [] },
+  name: "machine",
+  provider: null,
+  region: null,
+  tier: "protected",
+  takesCpu: true,
+  cores: 4,
+  memoryGb: 16,
+  overcommit: 1,
+  gpus: [],
 };
 
 function l4(count: number): Pool["gpus"] {
   return Array.from({ length: count }, (_, index) => ({
-    ...{ id: `l4-${index}`, compute: "ADA_L4", memoryGb: 24, isUsable: true },
+    id: `l4-${index}`,
+    compute: "ADA_L4",
+    memoryGb: 24,
+    isUsable: true,
   }));
 }
 

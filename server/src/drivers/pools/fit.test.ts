@@ -9,11 +9,22 @@ import type { Pool } from "./pool.ts";
 function pool(given: Partial<Pool> & { readonly cards?: number } = {}): Pool {
   const { cards = 0, ...rest } = given;
   const gpus = Array.from({ length: cards }, (_, index) => ({
-    ...{ id: `GPU-${index}`, compute: "ADA_L4", memoryGb: 24, isUsable: true },
+    id: `GPU-${index}`,
+    compute: "ADA_L4",
+    memoryGb: 24,
+    isUsable: true,
   }));
   return {
-    ...{ name: "rack", provider: null, region: "eu-1", tier: "protected", takesCpu: true },
-    ...{ cores: 8, memoryGb: 16, overcommit: 1, gpus, ...rest },
+    name: "rack",
+    provider: null,
+    region: "eu-1",
+    tier: "protected",
+    takesCpu: true,
+    cores: 8,
+    memoryGb: 16,
+    overcommit: 1,
+    gpus,
+    ...rest,
   };
 }
 
@@ -30,7 +41,8 @@ test("who asks for an app corrects the request; an owner changes the app, which 
     (advised?: "creator" | "owner") => egressRefusal(shared, [], advised),
   ];
   for (const refusal of refusals) {
-    const [toCreator, toOwner] = [refusal("creator") ?? "", refusal() ?? ""];
+    const toCreator = refusal("creator") ?? "";
+    const toOwner = refusal() ?? "";
     assert.match(toOwner, /^.+ \(PATCH …\/apps\/\{app\}\)[.,]/);
     assert.equal(toCreator, toOwner.replace(" (PATCH …/apps/{app})", ""));
     assert.doesNotMatch(toOwner, /builds it again/);

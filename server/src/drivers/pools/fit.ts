@@ -22,7 +22,11 @@ export type PartialWish = {
 export function wishOf(settings: PartialWish, present: readonly string[] = []): PoolWish {
   const { compute = present, cpu = 0, memory = 0, provider = null, region = null } = settings;
   return compute.map((type) => ({
-    ...{ compute: type, cpuCores: cpu, memoryGb: memory, provider, region },
+    compute: type,
+    cpuCores: cpu,
+    memoryGb: memory,
+    provider,
+    region,
     gpuCount: type === "CPU" ? 0 : (settings.gpuCount ?? 1),
     tier: settings.computeTier ?? "interruptible",
   }));

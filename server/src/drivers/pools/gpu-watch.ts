@@ -53,7 +53,11 @@ export class GpuWatch {
     }
     const lines: string[] = [];
     const end = await runCommand({
-      ...{ command: [program, ...cardArguments], cwd: "/", signal, timeoutMs: lookMsMax, clock: this.#parts.clock },
+      command: [program, ...cardArguments],
+      cwd: "/",
+      signal,
+      timeoutMs: lookMsMax,
+      clock: this.#parts.clock,
       environment: { ...this.#parts.toolEnvironment, LC_ALL: "C" },
       onLine: (_stream, text) => lines.length < linesMax && lines.push(text),
     });

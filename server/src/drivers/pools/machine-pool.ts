@@ -20,7 +20,12 @@ const simulatedGpus = 16;
 export function machinePool({ cores, memoryBytes, overcommit, gpus, isSimulating }: Machine): Pool {
   const missing = isSimulating ? computeTypes.filter((type) => type !== "CPU" && !has(gpus, type)) : [];
   return {
-    ...{ name: "machine", provider: null, region: null, tier: "protected", takesCpu: true, overcommit },
+    name: "machine",
+    provider: null,
+    region: null,
+    tier: "protected",
+    takesCpu: true,
+    overcommit,
     cores: roundedDown(cores * appsShare),
     memoryGb: roundedDown((memoryBytes / 1e9) * appsShare),
     gpus: [...gpus, ...missing.flatMap((compute) => simulated("machine", { compute, count: simulatedGpus }))],
@@ -33,7 +38,10 @@ export function simulated(
   { compute, count, memoryGb = 0 }: { readonly compute: string; readonly count: number; readonly memoryGb?: number },
 ): Gpu[] {
   return Array.from({ length: count }, (_, index) => ({
-    ...{ id: `${pool}/${compute}/${index}`, compute, memoryGb, isUsable: true },
+    id: `${pool}/${compute}/${index}`,
+    compute,
+    memoryGb,
+    isUsable: true,
   }));
 }
 

@@ -59,7 +59,10 @@ function readRow([
   const usedMib = numberOf(used);
   const percent = numberOf(utilization);
   return {
-    ...{ id, name, busId: plainBusId(busId), memoryGb: Math.round(totalMib * 1.048576) / 1000 },
+    id,
+    name,
+    busId: plainBusId(busId),
+    memoryGb: Math.round(totalMib * 1.048576) / 1000,
     compute: typeOf(name, totalMib),
     // Utilization is [N/A] in MIG mode.
     use: usedMib === null ? null : { memoryBytes: usedMib * 1_048_576, utilization: (percent ?? 0) / 100 },

@@ -31,12 +31,26 @@ overcommit = 2
 test("a pool says where it is, what it has and who may use it; what it leaves out is anywhere, for everybody, and promised once", () => {
   const [rack, spot] = readPoolFile(file, providers);
   assert.deepEqual(rack, {
-    ...{ name: "rack-1", provider: "local", region: "eu-north-1", tier: "protected", takesCpu: false },
-    ...{ cores: 64, memoryGb: 256, overcommit: 1, gpus: [{ compute: "ADA_L4", count: 4, memoryGb: 24 }] },
+    name: "rack-1",
+    provider: "local",
+    region: "eu-north-1",
+    tier: "protected",
+    takesCpu: false,
+    cores: 64,
+    memoryGb: 256,
+    overcommit: 1,
+    gpus: [{ compute: "ADA_L4", count: 4, memoryGb: 24 }],
   });
   assert.deepEqual(spot, {
-    ...{ name: "spot", provider: null, region: null, tier: "interruptible", takesCpu: true },
-    ...{ cores: 8, memoryGb: 32, overcommit: 2, gpus: [] },
+    name: "spot",
+    provider: null,
+    region: null,
+    tier: "interruptible",
+    takesCpu: true,
+    cores: 8,
+    memoryGb: 32,
+    overcommit: 2,
+    gpus: [],
   });
 });
 
@@ -124,8 +138,15 @@ test("a machine keeps a tenth for the platform, is everywhere, and has what is s
   const given = { cores: 2, memoryBytes: 8e9, overcommit: 100, gpus: [] };
   const pool = machinePool({ ...given, isSimulating: false });
   assert.deepEqual(pool, {
-    ...{ name: "machine", provider: null, region: null, tier: "protected", takesCpu: true },
-    ...{ cores: 1.8, memoryGb: 7.2, overcommit: 100, gpus: [] },
+    name: "machine",
+    provider: null,
+    region: null,
+    tier: "protected",
+    takesCpu: true,
+    cores: 1.8,
+    memoryGb: 7.2,
+    overcommit: 100,
+    gpus: [],
   });
   const real = { id: "GPU-1", compute: "ADA_L4", memoryGb: 24, isUsable: true };
   const { gpus } = machinePool({ ...given, gpus: [real], isSimulating: true });

@@ -6,8 +6,13 @@ import type { Pool, PoolClaim, PoolRequest } from "./pool.ts";
 import { whyWaiting } from "./why-waiting.ts";
 
 const gpu: PoolRequest = {
-  ...{ compute: "ADA_L4", gpuCount: 1, cpuCores: 2, memoryGb: 4 },
-  ...{ tier: "interruptible", provider: null, region: null },
+  compute: "ADA_L4",
+  gpuCount: 1,
+  cpuCores: 2,
+  memoryGb: 4,
+  tier: "interruptible",
+  provider: null,
+  region: null,
 };
 const cpu: PoolRequest = { ...gpu, compute: "CPU", gpuCount: 0 };
 
@@ -15,11 +20,22 @@ function pool(given: Partial<Pool> & { readonly cards?: number; readonly lost?: 
   const { cards = 0, lost = 0, ...rest } = given;
   const name = rest.name ?? "rack";
   const gpus = Array.from({ length: cards + lost }, (_, index) => ({
-    ...{ id: `${name}/${index}`, compute: "ADA_L4", memoryGb: 24, isUsable: index < cards },
+    id: `${name}/${index}`,
+    compute: "ADA_L4",
+    memoryGb: 24,
+    isUsable: index < cards,
   }));
   return {
-    ...{ name, provider: null, region: null, tier: "protected", takesCpu: true },
-    ...{ cores: 8, memoryGb: 32, overcommit: 1, gpus, ...rest },
+    name,
+    provider: null,
+    region: null,
+    tier: "protected",
+    takesCpu: true,
+    cores: 8,
+    memoryGb: 32,
+    overcommit: 1,
+    gpus,
+    ...rest,
   };
 }
 
@@ -28,8 +44,13 @@ function has(claim: Partial<PoolClaim> & { readonly cards?: readonly number[] } 
   const { cards = [], ...rest } = claim;
   const name = rest.pool ?? "rack";
   return {
-    ...{ pool: name, compute: "ADA_L4", tier: "protected", cpuCores: 1, memoryGb: 1 },
-    ...{ gpus: cards.map((card) => `${name}/${card}`), ...rest },
+    pool: name,
+    compute: "ADA_L4",
+    tier: "protected",
+    cpuCores: 1,
+    memoryGb: 1,
+    gpus: cards.map((card) => `${name}/${card}`),
+    ...rest,
   };
 }
 

@@ -164,7 +164,8 @@ export class ProcessBuilder implements Builder {
     const shared = [join(buildsDir, "cache/environments"), join(buildsDir, "cache/downloads")];
     return {
       kind: "build",
-      ...{ id: plan.buildId, projectId },
+      id: plan.buildId,
+      projectId,
       folders: () => [join(buildsDir, plan.buildId), ...shared.flatMap((dir) => ownFolders(dir, projectId))],
       pid: () => null,
       end: (reason) => ended.abort(new BuildFailed(reason)),
@@ -178,7 +179,14 @@ export class ProcessBuilder implements Builder {
     const home = { HOME: homeDir, TMPDIR: join(homeDir, "tmp"), PYTHONNOUSERSITE: "1", LC_ALL: "C.UTF-8" };
     const projectId = projectOf(plan);
     const tools: BuildTools = {
-      ...{ log, signal, sandbox, hidden, homeDir, stagingDir, projectId, mask: maskOf(secrets) },
+      log,
+      signal,
+      sandbox,
+      hidden,
+      homeDir,
+      stagingDir,
+      projectId,
+      mask: maskOf(secrets),
       etcDir: join(buildDir, "etc"),
       cgroup: makeGroup(cgroups.places, groupName(plan), buildLimits),
       environment: { ...toolEnvironment, ...home },
@@ -215,7 +223,10 @@ export class ProcessBuilder implements Builder {
     const bounded = { ...tools, timeoutMs: Math.min(compileTimeoutMs, tools.timeoutMs) };
     const command = (folder: string): [string, ...string[]] => [python.path, "-I", "-m", "compileall", "-q", folder];
     await runTool(bounded, {
-      ...{ command: command(appDir), cwd: appDir, stage: "code", isQuiet: true },
+      command: command(appDir),
+      cwd: appDir,
+      stage: "code",
+      isQuiet: true,
       // Only in this case may the files contain links made by commands, and belong to the user of confined programs.
       ...(isOwn ? { confinedTo: { readOnly: pythonFolders(python), writable: [appDir] } } : {}),
     });

@@ -83,7 +83,10 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       containerRuntimes: null,
     };
     this.#loop = new Loop({
-      ...{ name: "process driver", intervalMs: lookEveryMs, clock, log },
+      name: "process driver",
+      intervalMs: lookEveryMs,
+      clock,
+      log,
       turn: () => {
         for (const replica of this.replicas.values()) replica.look();
         this.#shells.dropStale();
@@ -91,7 +94,10 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
       },
     });
     this.#networkLoop = new Loop({
-      ...{ name: "rules of replicas' networks", intervalMs: rulesEveryMs, clock, log },
+      name: "rules of replicas' networks",
+      intervalMs: rulesEveryMs,
+      clock,
+      log,
       turn: () => this.#keepFirewall(),
     });
   }
@@ -154,7 +160,8 @@ export class ProcessDriver extends ReplicaDriver<ReplicaProcess> implements Driv
     assert(replicaIdForm.test(spec.replicaId), "a replica id has small letters, digits and hyphens");
     signal.throwIfAborted();
     const launched = await launch(spec, {
-      ...{ ...this.#context(), claim },
+      ...this.#context(),
+      claim,
       ports: this.#ports,
       shells: this.#shells,
       cgroups: this.#cgroups,
@@ -254,7 +261,8 @@ function writerOf(replica: ReplicaProcess, dir: string): DiskWriter {
   const { replicaId, projectId } = replica.record;
   return {
     kind: "replica",
-    ...{ id: replicaId, projectId },
+    id: replicaId,
+    projectId,
     folders: () => [dir],
     pid: () => replica.pid,
     end: (reason) => replica.endFor(reason),

@@ -14,11 +14,13 @@ const copies = 'while read -r _; do cp -R "$1/." "$2" || exit 1; echo copied; do
 
 test("a copy that is made while the folder is written anew meets no file that goes away", async (t) => {
   const folder = temporaryFolder(t);
-  const [etc, to] = [join(folder, "etc"), join(folder, "copy")];
+  const etc = join(folder, "etc");
+  const to = join(folder, "copy");
   const sandbox = { etcFolders: [], network: { kind: "shared" } } as unknown as Namespaces;
   writeEtc(etc, sandbox, { isBuild: false });
   const child = spawn("sh", ["-c", copies, "sh", etc, to], { stdio: ["pipe", "pipe", "pipe"] });
-  let [copied, failed] = ["", ""];
+  let copied = "";
+  let failed = "";
   child.stdout.on("data", (chunk: Buffer) => (copied += chunk.toString()));
   child.stderr.on("data", (chunk: Buffer) => (failed += chunk.toString()));
   const ended = once(child, "exit");

@@ -9,17 +9,48 @@ import { isBelow } from "./system-mounts.ts";
 
 /** Files copied unchanged from the machine to the same path. */
 const files = [
-  ...["debian_version", "gai.conf", "host.conf", "hostname", "inputrc", "ld.so.cache", "ld.so.conf", "locale.alias"],
-  ...["locale.conf", "localtime", "lsb-release", "magic", "magic.mime", "mime.types", "networks", "nsswitch.conf"],
-  ...["os-release", "profile", "protocols", "redhat-release", "rpc", "services", "shells", "timezone"],
-  ...["ssl/openssl.cnf", "pki/tls/openssl.cnf"],
+  "debian_version",
+  "gai.conf",
+  "host.conf",
+  "hostname",
+  "inputrc",
+  "ld.so.cache",
+  "ld.so.conf",
+  "locale.alias",
+  "locale.conf",
+  "localtime",
+  "lsb-release",
+  "magic",
+  "magic.mime",
+  "mime.types",
+  "networks",
+  "nsswitch.conf",
+  "os-release",
+  "profile",
+  "protocols",
+  "redhat-release",
+  "rpc",
+  "services",
+  "shells",
+  "timezone",
+  "ssl/openssl.cnf",
+  "pki/tls/openssl.cnf",
 ];
 /** Read by package installers. May contain passwords of package indexes, so only builds see it. */
 const installerFiles = ["pip.conf", "uv/uv.toml", "xdg/pip/pip.conf"];
 /** Folders without secrets: trusted certificates, not keys. */
 const folders = [
-  ...["alternatives", "ca-certificates", "fonts", "glvnd", "ld.so.conf.d", "OpenCL", "pki/ca-trust/extracted"],
-  ...["pki/tls/certs", "ssl/certs", "terminfo", "vulkan"],
+  "alternatives",
+  "ca-certificates",
+  "fonts",
+  "glvnd",
+  "ld.so.conf.d",
+  "OpenCL",
+  "pki/ca-trust/extracted",
+  "pki/tls/certs",
+  "ssl/certs",
+  "terminfo",
+  "vulkan",
 ];
 /** Settings of language runtimes that Debian stores here. */
 const runtimeFolders = /^(python\d|java-|perl$|R$|ImageMagick-)/;

@@ -88,12 +88,24 @@ export async function launch(spec: ReplicaSpec, context: LaunchContext): Promise
     const { port, socket, hint } = choice;
     const record: ReplicaRecord = {
       version: 1,
-      ...{ replicaId, instanceId: context.instanceId, appId, releaseId, projectId, runtime },
-      ...{ host: shell.place?.address ?? loopback, port, socket, hint },
+      replicaId,
+      instanceId: context.instanceId,
+      appId,
+      releaseId,
+      projectId,
+      runtime,
+      host: shell.place?.address ?? loopback,
+      port,
+      socket,
+      hint,
       program: choice.entrypoint[0] ?? artifact.python,
       appDir: artifact.appDir,
       isSandboxed: context.sandbox.kind === "namespaces",
-      ...{ bootId, cgroup, memoryGb, startedBootMs: sinceBootMs(), claim: context.claim },
+      bootId,
+      cgroup,
+      memoryGb,
+      startedBootMs: sinceBootMs(),
+      claim: context.claim,
     };
     writeWhole(paths.record, record);
     const { egressCidrs } = spec;
@@ -221,7 +233,8 @@ function programOf(
     homeDir: isSandboxed ? homePath : paths.home,
     temporaryDir: isSandboxed ? "/tmp" : paths.temporary,
     storageDir: isSandboxed ? sharedStoragePath : storageDirOf(spec, context.storageDir),
-    ...{ venvDir, python },
+    venvDir,
+    python,
     takesRootPath: artifact.takesRootPath,
     gpus: context.claim.gpus,
   };

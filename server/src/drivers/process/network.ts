@@ -33,7 +33,8 @@ export function chooseAddress(network: OwnNetwork, routes: string): NetworkAddre
   const taken = routedHosts(routes);
   for (let attempt = 0; attempt < 100; attempt++) {
     lastHost = (lastHost + 1) % 2 ** 16;
-    const [third, fourth] = [lastHost >> 8, lastHost & 0xff];
+    const third = lastHost >> 8;
+    const fourth = lastHost & 0xff;
     const address = `${range}.${third}.${fourth}`;
     if (fourth === 0 || fourth === 0xff || taken.has(routeName(address))) continue;
     const end = lastHost.toString(16).padStart(4, "0");

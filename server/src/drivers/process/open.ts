@@ -43,11 +43,27 @@ export async function openProcessDriver(
   const { dataDir, toolEnvironment } = config;
   const { replicasDir, storageDir, buildsDir } = paths;
   const driver = new ProcessDriver({
-    ...{ instanceId, dataDir, replicasDir, storageDir, runtimeDir, sandbox, isUserOwned, cgroups, disk, placement },
-    ...{ clock, log },
+    instanceId,
+    dataDir,
+    replicasDir,
+    storageDir,
+    runtimeDir,
+    sandbox,
+    isUserOwned,
+    cgroups,
+    disk,
+    placement,
+    clock,
+    log,
   });
   const builder = new ProcessBuilder({
-    ...{ buildsDir, toolEnvironment, runtimeDir, sandbox, cgroups, disk, clock },
+    buildsDir,
+    toolEnvironment,
+    runtimeDir,
+    sandbox,
+    cgroups,
+    disk,
+    clock,
     pythons: new PythonFinder({ environment: toolEnvironment }),
     commandTimeoutMs: config.buildTimeoutSeconds * 1000,
     hidden: [dataDir],
@@ -55,7 +71,10 @@ export async function openProcessDriver(
   const userOf = (projectId: ProjectId): number | null => ownerOf(projectId, sandbox);
   const files = new StorageFiles({ storageDir, userOf, isUserOwned });
   return {
-    ...{ driver, builder, disk, files },
+    driver,
+    builder,
+    disk,
+    files,
     onListening: (port) => letAppsCall(ownNetwork(sandbox), { config, port, log }),
   };
 }

@@ -123,7 +123,8 @@ export function sandboxShell(sandbox: Sandbox, hasNetwork: boolean): SandboxedCo
 export function baseScript(sandbox: Sandbox, base: views.SandboxBase, network: string | null): string {
   if (sandbox.kind === "none") return limits;
   const root = shellQuoted(base.stagingDir);
-  const [from, to] = [shellQuoted(base.etcDir), shellQuoted(views.etcOf(base))];
+  const from = shellQuoted(base.etcDir);
+  const to = shellQuoted(views.etcOf(base));
   // A file that is replaced meanwhile, because the machine's /etc has changed, makes the copy fail.
   const etc = `{ cp -a ${from} ${to} 2>/dev/null || cp -a ${from}/. ${to}; }`;
   const mount = `mount -t tmpfs -o ${views.stagingOptions} tmpfs ${root} && ${etc} && ${mountAll(base, views.baseTable(base, sandbox))}`;

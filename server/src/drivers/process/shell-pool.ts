@@ -121,7 +121,9 @@ export class ShellPool {
     const { file, args, environment } = sandboxShell(sandbox, network !== null);
     // The name of the folder tells whoever lists processes whose shell it is.
     const child = spawn(file, [...args, "-s", base.stagingDir], {
-      ...{ cwd: "/", env: environment, detached: true },
+      cwd: "/",
+      env: environment,
+      detached: true,
       stdio: ["pipe", stdout, "ignore"],
     });
     child.on("error", () => undefined);
