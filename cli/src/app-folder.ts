@@ -12,7 +12,7 @@ import { readTextFile } from "./text-file.ts";
 export type AppFolder = {
   /** Absolute. */
   readonly path: string;
-  /** Its TOML file; null: it has none. */
+  /** The app's TOML file; null: it has none. */
   readonly toml: { readonly file: string; readonly text: string } | null;
   /** As written in the TOML file; null: it is not. */
   readonly name: string | null;
@@ -40,7 +40,7 @@ export type Table = Readonly<Record<string, unknown>>;
 /** Names of the settings file; the first one that exists counts. */
 export const tomlNames = ["slipway.toml", "cerebrium.toml"] as const;
 
-/** Of apps that say no port. */
+/** The port of apps that name none. */
 const portByDefault = 8000;
 
 /** Reads the folder. Throws `Refused` when there is no such folder, or when its TOML file cannot be read. */

@@ -18,7 +18,7 @@ export type AppKind =
       readonly port: number;
       readonly made: Extract<MadeDockerfile, { text: string }> | null;
     }
-  /** Its own server: `app` is `module:variable`. */
+  /** An app with a server of its own: `app` is `module:variable`. */
   | { readonly kind: "asgi" | "wsgi"; readonly app: string; readonly framework: string }
   /** A program that serves. `needs`: packages, where the folder lists none. */
   | {
@@ -34,7 +34,7 @@ export type AppKind =
 /** What `init` writes down. */
 export type FoundApp = {
   readonly kind: AppKind;
-  /** Of `pyproject.toml`, such as `httpx>=0.27`. */
+  /** The packages of `pyproject.toml`, such as `httpx>=0.27`. */
   readonly packages: readonly string[];
   /** The platform reads it itself, where the settings list no packages. */
   readonly hasRequirements: boolean;

@@ -6,12 +6,12 @@ import type { Checkout } from "./checkout.ts";
 
 type Fields = ReturnType<typeof fieldsOf>;
 
-/** Its path. */
+/** The path of the bootstrap file. */
 export function bootstrapFile({ dataDir }: Pick<Checkout, "dataDir">): string {
   return join(dataDir, "bootstrap.json");
 }
 
-/** Its fields; null: there is none. Throws when it cannot be read. */
+/** Reads the fields of the bootstrap file; null: there is none. Throws when it cannot be read. */
 export function readBootstrapFields(checkout: Pick<Checkout, "dataDir">): Fields | null {
   const file = bootstrapFile(checkout);
   return existsSync(file) ? fieldsOf(JSON.parse(readFileSync(file, "utf8"))) : null;

@@ -52,5 +52,5 @@ export async function followBuild(client: ApiClient, path: string, { print, tell
   return { status: textOf(fields, "status"), reason, isSaid: reason !== null && printed.have(reason) };
 }
 
-/** Of the longest name of a stage. */
+/** The width of the longest name of a stage. */
 const stageWidth = "dependencies".length;

@@ -218,7 +218,7 @@ function requireSimple(file: string, text: string): void {
   );
 }
 
-/** Those of the folders above, up to the one of the repository. */
+/** Reads the rules of the folders above, up to the one of the repository. */
 function rulesAbove(root: string): Rules[] {
   const found: Rules[] = [];
   for (let folder = root; !existsSync(join(folder, ".git"));) {

@@ -1,6 +1,9 @@
 // The platform's messages say what to do as operations of its API; whoever uses the command line gets its commands instead. Pure.
 
-/** Of an app whose files were uploaded, a build that is only started again takes the earlier files. */
+/**
+ * The command for what a message advises. For an app whose files were uploaded, a build that is
+ * only started again takes the earlier files.
+ */
 const commands: Readonly<Record<string, string>> = {
   "POST …/apps": "slipway deploy",
   "POST …/apps/git": "slipway deploy --git",

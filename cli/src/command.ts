@@ -25,7 +25,10 @@ export type Operand = {
   readonly isOptional?: true;
   /** The first operand: it may be omitted although others follow, when one is missing; then its text is "". */
   readonly isOfFolder?: true;
-  /** Of the operand after one of the folder: a first text of this form is this operand when there is no other. */
+  /**
+   * The form of an operand that comes after a folder: a first text of this form is this operand
+   * when there is no other.
+   */
   readonly form?: RegExp;
   /** The last operand: it takes all that follow, at least one unless it is optional. */
   readonly isMany?: true;

@@ -41,7 +41,7 @@ export const completionOf = (commands: Readonly<Record<string, Completed>>): Run
     },
   });
 
-/** Those that shells take as they are: some expand what they are offered. */
+/** Returns the app names that shells take as they are: some expand what they are offered. */
 async function appNames(given: Given, machine: Machine): Promise<string[]> {
   const connection = connect(given, machine);
   const project = await projectOf(connection, given, machine);
@@ -79,7 +79,7 @@ async function choicesBelow(
   return [{ words, choices: own, isOfApp: false }, ...below.flat()];
 }
 
-/** Of the platform's own command nothing is known here. */
+/** The options and operands of a command; of the platform's own command nothing is known here. */
 function shapeOf(run: Run): Partial<CommandShape> {
   return "shape" in run ? (run.shape as CommandShape) : {};
 }

@@ -302,7 +302,7 @@ class Deployment {
 
 /** How long Ctrl-C waits for the platform. */
 const interruptMs = 3_000;
-/** Of the names that are listed. */
+/** The maximum number of names that are listed. */
 const shownMax = 5;
 
 /** What serves the app must be there, else the build would fail a minute later. */

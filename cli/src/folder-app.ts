@@ -14,7 +14,7 @@ export type FolderApp = {
   readonly project: string | null;
 };
 
-/** Of the folder at `path`. Throws `Refused` when its files cannot be read. */
+/** Reads the app of the folder at `path`. Throws `Refused` when its files cannot be read. */
 export function appOfFolder(path: string): FolderApp {
   const folder = readAppFolder(path);
   const link = readLink(folder.path);

@@ -6,7 +6,7 @@ import { Refused } from "./refused.ts";
 export type GitRef = {
   readonly gitRepo: string;
   readonly gitBranch?: string;
-  /** Of the folder within the repository; absent: its root. */
+  /** The path of the folder within the repository; absent: its root. */
   readonly gitPath?: string;
   /** Sentences about what the platform will not see. */
   readonly warnings: readonly string[];

@@ -63,7 +63,10 @@ a main.py to begin with. It overwrites nothing. Exits with 1 if something is to 
   },
 });
 
-/** Of this machine's usual Python, with which the app is tried here; null: there is none that apps can have. */
+/**
+ * The version of this machine's usual Python, with which the app is tried here; null: there is none
+ * that apps can have.
+ */
 function pythonVersion(): string | null {
   const code = "import sys; print('%d.%d' % sys.version_info[:2])";
   const { stdout } = spawnSync("python3", ["-I", "-c", code], { encoding: "utf8", timeout: 10_000 });

@@ -52,7 +52,7 @@ type Kind<One extends Account> = {
   /** The first word of its commands. */
   readonly command: "keys" | "service-accounts";
   readonly noun: string;
-  /** Of the examples. */
+  /** The operand that the examples show. */
   readonly example: string;
   readonly operand: Operand;
   /** The command that lists them. */

@@ -8,7 +8,7 @@ import * as sea from "node:sea";
 /** Where the program is within the checkout or the package; null: it is an executable, which may be anywhere. */
 export const ownFolder: string | null = sea.isSea() ? null : import.meta.dirname;
 
-/** Its version. */
+/** The version of the command line. */
 export function ownVersion(): string {
   const text =
     ownFolder === null

@@ -10,7 +10,10 @@ const units: readonly (readonly [string, number])[] = [
 /** Beyond it the day says more. */
 const daysMax = 30;
 
-/** Such as `3 min ago`, `in 2 h` or `2026-01-31`; a text that is no time is returned unchanged. */
+/**
+ * Words for a time, such as `3 min ago`, `in 2 h` or `2026-01-31`; a text that is no time is
+ * returned unchanged.
+ */
 export function sinceText(at: string, nowMs: number): string {
   const ms = Date.parse(at);
   if (Number.isNaN(ms)) return at;

@@ -35,7 +35,7 @@ const paints: readonly (readonly [Paint, RegExp])[] = [
   ["dim", /^(?:cancelled|replaced|ignored|ended|retired|withdrawn)$/i],
 ];
 
-/** Of ids with a random end, and of those that begin with the time: cut, two of them look alike. */
+/** Ids with a random end, and ids that begin with the time: cut, two of them look alike. */
 const idForm = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{10})$/;
 
 /**

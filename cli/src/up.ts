@@ -37,7 +37,7 @@ type Bootstrap = {
 /** Creating the database of a first start takes seconds; upgrading a large one longer. */
 const readyMs = 300_000;
 const lookEveryMs = 100;
-/** Of the platform's last words. */
+/** How many of the platform's last lines are shown. */
 const shownLines = 15;
 
 /** Starts the platform. */
@@ -106,7 +106,7 @@ async function startAlone(checkout: Checkout, machine: Machine): Promise<Bootstr
   return bootstrap;
 }
 
-/** Of a platform that was starting already, such as after Ctrl-C. */
+/** Waits for a platform that was starting already, such as after Ctrl-C. */
 async function othersReadiness(checkout: Checkout, machine: Machine): Promise<Bootstrap> {
   const progress = new Progress(machine);
   const beganMs = performance.now();

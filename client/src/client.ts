@@ -7,7 +7,7 @@ import type { Paths } from "./paths.ts";
 export type Client = FetchClient<Paths>;
 
 export type SlipwayClientOptions = {
-  /** Of the platform, such as `http://127.0.0.1:7070`. */
+  /** The URL of the platform, such as `http://127.0.0.1:7070`. */
   readonly url: string;
   /** Sent as bearer token, unless a request has a header `Authorization` of its own. */
   readonly token?: string;

@@ -107,7 +107,7 @@ export const changedApp = z.strictObject({
   change: z.enum(["live", "replica", "build"]).nullable(),
   changed: z.array(z.string()),
   isDryRun: z.boolean(),
-  /** Of the release that is tried, for a change of `replica`. */
+  /** The number of the release that is tried, for a change of `replica`. */
   release: z.int().min(1).nullable(),
   /** What was started, with its log. */
   buildId: z.uuid().nullable(),
@@ -146,7 +146,7 @@ export const release = z.strictObject({
   state: z.enum(releaseStates),
   /** Why it ended. */
   endReason: z.string().nullable(),
-  /** Its share of the app's new calls, as soon as it has the replicas for them. */
+  /** The release's share of the app's new calls, as soon as it has the replicas for them. */
   trafficPercent: z.number().min(0).max(100),
   currentPercent: z
     .number()

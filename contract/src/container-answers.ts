@@ -10,7 +10,7 @@ export const replicaUse = z.strictObject({
   /** Since the replica's start. */
   networkReceivedBytes: z.int().nullable(),
   networkSentBytes: z.int().nullable(),
-  /** Of the replica's GPUs, from 0 to 1. */
+  /** The use of the replica's GPUs, from 0 to 1. */
   gpuUtilization: z.number().nullable(),
   gpuMemoryBytes: z.int().nullable(),
 });

@@ -53,7 +53,7 @@ type ListField = Common & {
   /** Refusals do not show what was given. */
   readonly isSecret?: true;
   readonly choices?: readonly string[];
-  /** Its elements are ranges of addresses. */
+  /** Set when the elements are ranges of addresses. */
   readonly areRanges?: true;
   /** The form of its elements, and what to call them. */
   readonly elementForm?: RegExp;

@@ -75,7 +75,7 @@ export const providerList = z.array(z.strictObject({ id: z.enum(["oidc", "github
 /** With what a person can sign in. */
 export const signInMethods = z.strictObject({
   hasPassword: z.boolean(),
-  /** Those that people can sign in with here. */
+  /** The providers that people can sign in with here. */
   providers: z.array(
     z.strictObject({
       id: z.enum(["oidc", "github"]),

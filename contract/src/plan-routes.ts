@@ -19,7 +19,7 @@ export const projectPlan = z.strictObject({
   used: z.strictObject({ apps: count, replicas: count, gpus: count }),
   audit_retention_days: z.int().min(1),
   log_retention_days: z.int().min(1),
-  /** Of the records of plain calls. */
+  /** How many days records of plain calls are kept. */
   call_retention_days: z.int().min(1),
   /** Successful plain calls of an app that are recorded per minute; the others are counted. */
   call_records_per_minute: count,

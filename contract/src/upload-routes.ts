@@ -34,7 +34,7 @@ export const fileRun = z.strictObject({ runId: z.uuid() });
 
 const upload = "/v2/uploads/{upload_key}";
 
-/** Of an app that need not exist, by its id or its name. */
+/** The path of an app that need not exist, by its id or its name. */
 const fileRuns = "/v3/projects/{project_id}/apps/{run_app}";
 
 /** By operation id; part of the table in `routes.ts`. */

@@ -71,7 +71,7 @@ const micros = z.int();
 const seconds = z.number().min(0);
 
 const quantities = {
-  /** Of replicas, from the start of their process to its end. */
+  /** The time of all replicas, from the start of their process to its end. */
   total_replica_seconds: seconds,
   /** A replica with two accelerators counts twice. */
   total_gpu_seconds: seconds,

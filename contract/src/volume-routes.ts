@@ -5,7 +5,7 @@ import type { Field } from "./field.ts";
 import { pageSize } from "./page-fields.ts";
 import { paths, type Route } from "./route.ts";
 
-/** Of every part of an upload but the last, in bytes. */
+/** The size of every part of an upload but the last, in bytes. */
 export const partBytes = 5_242_880;
 /** 52 GB. */
 export const partsMax = 10_000;

@@ -4,7 +4,7 @@ import { useSyncExternalStore } from "react";
 
 const askAgainMsMin = 1_000;
 const askAgainMsMax = 10_000;
-/** Of one request, also on a network that loses everything. */
+/** The maximum time of one request, also on a network that loses everything. */
 const answerMsMax = 8_000;
 const tickMs = 10_000;
 /** A timer that is this late did not run: the computer slept. */

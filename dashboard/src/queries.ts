@@ -6,9 +6,9 @@ import { api, ask } from "./api.ts";
 import { whenBack } from "./connection.ts";
 import { asker, forgetAccess, storeToken, type Asker } from "./session.ts";
 
-/** Of lists that change while somebody looks. */
+/** How often lists that change while somebody looks are read again. */
 export const refreshMs = 3_000;
-/** Of what changes seldom. */
+/** How often what changes seldom is read again. */
 export const slowRefreshMs = 15_000;
 
 /** Why the sign-in is shown, such as an ended session. */

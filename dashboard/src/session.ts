@@ -10,7 +10,7 @@ export type Asker = "person" | "token" | "nobody";
 
 type Access = { readonly token: string; readonly endsAtMs: number };
 
-/** Of the person; in memory only. */
+/** The person's access token; in memory only. */
 let access: Access | null = null;
 let renewing: Promise<string | null> | null = null;
 

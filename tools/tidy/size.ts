@@ -1,5 +1,5 @@
 // Rules about the shape of a file: its size and that of its functions, its name, its opening comment, a doc comment on every
-// exported function, class, interface and value, and one variable a declaration.
+// exported function, class, interface and value that means something alone, and one variable a declaration.
 import { posix } from "node:path";
 import type { Node } from "typescript/unstable/ast";
 import {
@@ -37,8 +37,19 @@ export function shapeFindings(sources: readonly Source[]): Finding[] {
     ...fileName(source.path),
     ...opening(source),
     ...(isTest(source.path) ? [] : undocumentedExports(source)),
+    ...(isTest(source.path) || source.path.startsWith("tools/") ? [] : leaningComments(source)),
     ...pairedValues(source),
   ]);
+}
+
+/** Doc comments that say only whose, not what: nobody can read them alone. */
+function leaningComments({ path, text }: Source): Finding[] {
+  return Array.from(text.matchAll(/\/\*\*\s+(?:\* )?(Of|Those|Its) /g), ({ index, 1: word }) => ({
+    path,
+    line: lineAt(text, index),
+    rule: "comment",
+    what: `begins with "${word}" and means nothing alone; say what it is or does`,
+  }));
 }
 
 /** Values that are put into an array only to give several variables theirs in one statement. */

@@ -118,6 +118,11 @@ describe("shape", () => {
     const arrow = `const f = (): void => {\n${lines(99)}};\n`;
     for (const text of [method, constructor, arrow]) one(check({ "server/src/lib/a.ts": text }));
   });
+  test("a doc comment that says only whose is found", () => {
+    const leaning = "/** Of its row. */\nexport type Id = string;\n";
+    assert.equal(one(check({ "server/src/lib/a.ts": leaning })).rule, "comment");
+    assert.deepEqual(check({ "server/src/lib/a.ts": leaning.replace("Of its", "The id of its") }), []);
+  });
   test("several variables that get their values in one statement are found, a list that is taken apart is not", () => {
     const declared = "const [a, b] = [1, 2];\n";
     const assigned = "let a = 1;\nlet b = 2;\n[a, b] = [b, a];\n";
@@ -142,7 +147,7 @@ describe("shape", () => {
   test("an export without a doc comment is named", () => {
     assert.match(one(check({ "server/src/lib/a.ts": "export const width = 1;\n" })).what, /export width needs a doc/);
     assert.match(one(check({ "server/src/lib/a.ts": "export async function f() {}\n" })).what, /export f needs a doc/);
-    one(check({ "server/src/lib/a.ts": "/** Of the other. */\nconst a = 1;\nexport class B {}\n" }));
+    one(check({ "server/src/lib/a.ts": "/** For the other. */\nconst a = 1;\nexport class B {}\n" }));
   });
   test("a documented export, a plain type and a shape of the contract are fine", () => {
     assert.deepEqual(check({ "contract/src/a.ts": "export const shape = 1;\n" }), []);

@@ -7,7 +7,7 @@ import { parseLine, type LineReader } from "./export-reader.ts";
 export type Survey = {
   readonly entries: ReadonlyMap<number, { readonly line: number; readonly entry: EntryLine }>;
   readonly checkpoints: ReadonlyMap<number, number>;
-  /** Its line, or null. */
+  /** The line of the stub, or null. */
   readonly stub: number | null;
 };
 

@@ -111,7 +111,7 @@ function hostOfRepository(repository: string | null): string {
 }
 
 type SetProps = {
-  /** Of the app's repository; "": its address does not say it. */
+  /** The host of the app's repository; "": its address does not say it. */
   readonly host: string;
   readonly onSet: (
     host: string,

@@ -103,7 +103,7 @@ function Again({ id }: { readonly id: string }): ReactNode {
   );
 }
 
-/** Its own lines, the latest in sight. */
+/** Shows the run's own log lines, the latest in sight. */
 function Log({ id }: { readonly id: string }): ReactNode {
   const ref = useApp();
   return (

@@ -17,7 +17,7 @@ export type Phase = {
   readonly lastsMs: number;
 };
 
-/** Those that took any time, in order. */
+/** Returns the phases of a run that took any time, in order. */
 export function phasesOf(run: TimedRun): readonly Phase[] {
   const startingMs = startingOf(run);
   const parts = [

@@ -6,7 +6,7 @@ import { api, ask, messageOf } from "#api.ts";
 import type { Offer } from "./setting-fields.tsx";
 import { problemOf } from "./setting-values.ts";
 
-/** Of typing, before a git host is asked. */
+/** The pause in typing after which a git host is asked. */
 export const pauseMs = 600;
 
 /** `problem`: why the repository cannot be read. */

@@ -4,7 +4,7 @@
 /** What the address says; the branch is the first part after `tree`, so that one with a slash has to be set by hand. */
 export type RepositoryAddress = { readonly gitRepo: string; readonly gitBranch?: string; readonly gitPath?: string };
 
-/** Of GitHub and Forgejo, of GitLab, and of Bitbucket. */
+/** Addresses of folders at GitLab and at GitHub; `sourceForms`: at Forgejo and at Bitbucket. */
 const folderForms = [/^(.+?)\/-\/(?:tree|blob)\/([^/]+)\/?(.*)$/, /^(.+?)\/(?:tree|blob)\/([^/]+)\/?(.*)$/];
 const sourceForms = [/^([^/]+\/[^/]+)\/src\/branch\/([^/]+)\/?(.*)$/, /^([^/]+\/[^/]+)\/src\/([^/]+)\/?(.*)$/];
 

@@ -5,7 +5,7 @@ import { useRun } from "./form.tsx";
 
 type DeleteByNameProps = {
   readonly name: string;
-  /** Such as "app". */
+  /** What is deleted, such as "app". */
   readonly kind: string;
   /** What is lost. */
   readonly children: ReactNode;

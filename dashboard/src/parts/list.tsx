@@ -11,7 +11,10 @@ type ListProps = {
   readonly label: string;
   readonly columns: readonly (string | Column)[];
   readonly rows: readonly Row[];
-  /** Its columns are to be compared: it stays a table on a phone, where the rows of others become cards that show all cells. */
+  /**
+   * Set when the columns are to be compared: the list stays a table on a phone, where the rows of
+   * others become cards.
+   */
   readonly isMatrix?: boolean;
   /** Shown in place of a list without rows. */
   readonly empty?: ReactNode;

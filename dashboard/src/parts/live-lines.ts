@@ -22,7 +22,7 @@ type State = {
   readonly lines: readonly LogLine[];
   /** So many lines more are before the first one than when the page was opened; negative: so many were dropped there. */
   readonly added: number;
-  /** Of the lines before these. */
+  /** The token of the lines before these. */
   readonly token: string | undefined;
   /** The newest lines were dropped, because somebody reads old ones. */
   readonly isCut: boolean;

@@ -3,13 +3,13 @@ import type { ReactNode } from "react";
 import { Button } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 
-/** Of lists that are in another order than the newest first. */
+/** The names of the buttons of lists that are not ordered newest first. */
 export const pagesInOrder = ["First page", "Next page"] as const;
 
 type PageButtonsProps = {
   /** The page that is shown; undefined: the first one. */
   readonly page: string | undefined;
-  /** Of the next page; undefined: there is none. */
+  /** The token of the next page; undefined: there is none. */
   readonly nextToken: string | undefined;
   readonly goTo: (page: string | undefined) => void;
   /** How the first and the next page are called; by default as of lists with the newest first. */

@@ -6,7 +6,7 @@ import { Link } from "@tanstack/react-router";
 import { metricsQuery, numberOf, type Metrics } from "#app/metrics-query.ts";
 import type { AppRef } from "#queries.ts";
 
-/** Of the line, in units of its own. */
+/** The width of the line, in units of its own. */
 const width = 96;
 const height = 20;
 

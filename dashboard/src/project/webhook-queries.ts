@@ -6,7 +6,7 @@ export type WebhookFilter = {
   readonly state?: string;
   readonly endpoint?: string;
   readonly run?: string;
-  /** Of the deliveries. */
+  /** The token of the wanted page of deliveries. */
   readonly page?: string;
   /** The page of the endpoints. */
   readonly endpoints?: string;

@@ -12,7 +12,7 @@ const form = /^scrypt\$N=(\d{1,8}),r=(\d{1,3}),p=(\d{1,3})\$([\w-]+)\$([\w-]+)$/
 /** No hash of ours needs more; a row with larger parameters is not ours. */
 const memoryBytesMax = 256 * 1024 * 1024;
 const passwordLengthMax = 1_000;
-/** Of Node's four threads for such work; the others read files and look up names. */
+/** How many of Node's four threads may hash passwords; the others read files and look up names. */
 const hashesMax = 2;
 /** This many take some seconds; in a longer queue, callers would give up. */
 const waitingMax = 60;

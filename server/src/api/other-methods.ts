@@ -11,7 +11,10 @@ const usualMethods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 /** `url` is in Fastify's notation, and `form` matches the paths that it stands for. */
 type KnownPath = { readonly url: string; readonly form: RegExp; readonly allowed: readonly string[] };
 
-/** Of one API. Throws `Fault("method_not_allowed")` while a request is answered. */
+/**
+ * Answers methods that a path of the API does not have. Throws `Fault("method_not_allowed")` while
+ * a request is answered.
+ */
 export class OtherMethods {
   readonly #api: FastifyInstance;
   readonly #paths: KnownPath[] = [];

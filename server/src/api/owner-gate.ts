@@ -7,7 +7,10 @@ import type { ProjectId } from "#lib/ids.ts";
 
 type Bounds = {
   readonly max: number;
-  /** Of the projects of one owner. `half`: at most as many as that leaves to others. */
+  /**
+   * How many requests the projects of one owner may run at once. `half`: at most as many as that
+   * leaves to others.
+   */
   readonly ownerMax: number | "half";
   readonly ownerWaitingMax: number;
   /** The name of the requests, for the refusal. */

@@ -75,7 +75,7 @@ export type ApiParts = {
   /** Evaluated for each answer, because the port is known only once the platform listens. */
   readonly urls: () => Urls;
   readonly deploysPerMinute: number;
-  /** Of one token or person. */
+  /** The maximum number of requests per minute of one token or person. */
   readonly requestsPerMinute: number;
   readonly trustedProxies: TrustedProxies;
   /** For `/healthz` and `/readyz`. */
@@ -113,9 +113,9 @@ export type ApiParts = {
 /** What handlers of routes choose from. */
 export type HandlerParts = UseCases &
   Required<Omit<ApiParts, "useCases">> & {
-    /** Of the deployments that a project starts. */
+    /** Limits the deployments that a project starts. */
     readonly limit: RateLimit;
-    /** Of the requests of one token or person. */
+    /** Limits the requests of one token or person. */
     readonly requestLimit: RateLimit;
     /** What older clients repeat. */
     readonly ignored: IgnoredNames;

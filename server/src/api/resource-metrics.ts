@@ -14,7 +14,7 @@ type Series = Metrics["cpu"]["series"][number];
 /** Replicas in a chart, those that ran longest: an app whose replicas come and go has had thousands in a month. */
 const seriesMax = 50;
 
-/** Of latencies. */
+/** The percentiles of latencies that are shown. */
 const quantiles = [50, 95, 99];
 
 /** Route handlers for charts of an app. */

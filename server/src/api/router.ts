@@ -23,7 +23,7 @@ import type { HandlerParts } from "./parts.ts";
  */
 const refusalsMax = 300;
 
-/** Of a route that takes bytes; GitHub sends no larger event. */
+/** The maximum body of a route that takes bytes; GitHub sends no larger event. */
 const bytesMax = 26_214_400;
 
 const keyForm = /^[\x21-\x7e]{1,255}$/;

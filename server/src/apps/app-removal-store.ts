@@ -135,7 +135,7 @@ export async function endRemoval(db: Db, id: AppId): Promise<boolean> {
 }
 
 /**
- * Those of the ids that deleted apps have of which nothing else is left, or deleted projects of whose apps nothing is left.
+ * Returns which of these ids belong to deleted apps or projects of which nothing else is left.
  * An id that is unknown here is not one of them: another database may know it.
  */
 export async function readRemoved(db: Db, ids: readonly string[]): Promise<readonly string[]> {

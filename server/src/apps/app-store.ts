@@ -127,7 +127,7 @@ export async function hasApp(db: Db, projectId: ProjectId, appId: AppId): Promis
   return row !== undefined;
 }
 
-/** Those of the ids that apps have which are not being deleted. */
+/** Returns which of these ids belong to apps that are not being deleted. */
 export async function readExisting(db: Db, appIds: readonly string[]): Promise<readonly AppId[]> {
   const rows = await db
     .selectFrom("apps")
@@ -206,7 +206,7 @@ export async function readReplicas(
   return await wanted.orderBy("created_at").orderBy("id").limit(limit).execute();
 }
 
-/** Those of an app that have stopped, the newest first. */
+/** Reads the stopped replicas of an app, the newest first. */
 export async function readEndedReplicas(db: Db, appId: AppId, limit: number): Promise<ReplicaRow[]> {
   const ended = db.selectFrom("replicas").selectAll().where("app_id", "=", appId).where("stopped_at", "is not", null);
   return await ended.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit).execute();

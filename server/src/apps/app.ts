@@ -122,7 +122,7 @@ export class Apps {
     if (!(await store.hasApp(this.#options.db, projectId, appId))) throw store.noSuchApp(appId);
   }
 
-  /** Its replicas that have not stopped, oldest first. Throws `Fault("not_found")`. */
+  /** Lists the app's replicas that have not stopped, oldest first. Throws `Fault("not_found")`. */
   async replicas(projectId: ProjectId, appId: AppId): Promise<store.ReplicaRow[]> {
     await this.require(projectId, appId);
     return await store.readReplicas(this.#options.db, { appId }, replicasMax);
@@ -134,7 +134,7 @@ export class Apps {
     return await store.readEndedReplicas(this.#options.db, appId, endedReplicasMax);
   }
 
-  /** Those of all apps of a project. */
+  /** Lists the replicas of all apps of a project. */
   async replicasOf(projectId: ProjectId): Promise<store.ReplicaRow[]> {
     return await store.readReplicas(this.#options.db, { projectId }, replicasMax);
   }

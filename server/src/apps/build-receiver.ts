@@ -15,9 +15,9 @@ export type NewBuild = AppKey & {
   readonly commit?: string | undefined;
   /** Or a tag, instead of the app's own branch, which does not change. */
   readonly branch?: string | undefined;
-  /** Its files are those of this upload, instead of a commit. */
+  /** The upload with the files, instead of a commit. */
   readonly upload?: string | undefined;
-  /** Of the commit, when they are known before it is fetched. */
+  /** The commit's message and author, when they are known before it is fetched. */
   readonly message?: string | undefined;
   readonly author?: string | undefined;
   /** Also ends builds of earlier pushes that are running; pending ones always end when a push is built. */

@@ -110,8 +110,9 @@ function readNames(given: string): Named | "credentials" | null {
 }
 
 /**
- * Of several on one host the one whose folders the path has, else the first. Compares whole names: a port, a dot at the end or a
- * look-alike is another host. Only with ssh ports say nothing: the web has another one, and git's short form has none.
+ * Finds the template of an address. Of several on one host it is the one whose folders the path has,
+ * else the first. Compares whole names: a port, a dot at the end or a look-alike is another host.
+ * Only with ssh ports say nothing: the web has another one, and git's short form has none.
  */
 function templateOf(
   { scheme, host }: Named,

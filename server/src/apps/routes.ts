@@ -17,7 +17,7 @@ export type AppRoute = {
   readonly appId: AppId;
   readonly projectId: ProjectId;
   readonly appName: string;
-  /** Of the live release; before the first release, from the latest request. */
+  /** The setting of the live release; before the first release, that of the latest request. */
   readonly disableAuth: boolean;
   /** Which pages of other origins may read why it has no release; absent: none may, or it has one. */
   readonly cors?: CorsSettings;

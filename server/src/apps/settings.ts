@@ -194,7 +194,7 @@ class GivenValues {
     return value as FieldValue<Name>;
   }
 
-  /** Its name, which a file may have instead. */
+  /** Reads the app's name, which a file may have instead. */
   #name(): string {
     const value = this.value("name");
     if (value !== undefined) return value;

@@ -19,7 +19,7 @@ export function shownSettings(app: {
   readonly configToml: string | null;
   /** The release that takes the calls. */
   readonly release: ReleaseSettings | null;
-  /** Of the latest build. */
+  /** The settings of the latest build. */
   readonly latest: AppSettings | null;
   readonly providers: readonly string[];
 }): ShownSettings {

@@ -53,7 +53,7 @@ const knownPaths = [
   "dependencies.groups",
 ];
 
-/** Of a key: `runtime` and `runtime.custom` of `runtime.custom.port`. */
+/** The tables that a key is in: `runtime` and `runtime.custom` for `runtime.custom.port`. */
 function tablesOf(path: string): string[] {
   const parts = path.split(".").slice(0, -1);
   return parts.map((_, index) => parts.slice(0, index + 1).join("."));

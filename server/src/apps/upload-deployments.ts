@@ -30,7 +30,7 @@ type Deployment = {
   readonly by: By;
   /** Throws unless the caller has the permission. */
   readonly requires: (permission: Permission) => void;
-  /** Its files run once. */
+  /** Set when the files are to run once, instead of becoming a release. */
   readonly fileRun?: {
     /** Called for an app that exists. Throws `Fault`. The app's row is locked. */
     check(tx: Tx, appId: AppId): Promise<void>;

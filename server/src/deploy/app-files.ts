@@ -22,7 +22,7 @@ export type AppFiles = {
   readonly pythonProblem: (path: string) => string | null;
 };
 
-/** Those of one folder. */
+/** Returns the files of one folder. */
 export function appFiles(appDir: string): AppFiles {
   const root = realpathSync(appDir);
   return {

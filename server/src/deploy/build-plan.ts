@@ -126,7 +126,10 @@ export type Fingerprint = {
   readonly isLasting: boolean;
 };
 
-/** Of what an artifact is made of: the files, the folder in them and the plan, whichever build has it. */
+/**
+ * Hashes what an artifact is made of (the files, the folder in them, the plan), so that equal
+ * builds share it.
+ */
 export function fingerprintOf(given: {
   /** The commit, or a digest of uploaded files. */
   readonly content: string;

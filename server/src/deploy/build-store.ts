@@ -24,7 +24,7 @@ export type BuildRecord = NonNullable<Awaited<ReturnType<typeof readBuild>>>;
 export type OwnerShare = {
   readonly running: readonly BuildId[];
   readonly runningMax: number;
-  /** Those of `running` that use a slot: they do more than start their app. */
+  /** The builds of `running` that use a slot: they do more than start their app. */
   readonly working: readonly BuildId[];
   readonly workingMax: number;
 };
@@ -161,7 +161,7 @@ function columnsOf(source: Pick<FetchedSource, SourceColumn>) {
   return branch === null ? found : { ...found, branch };
 }
 
-/** Those of the builds with a cancel request, and why. */
+/** Returns which of these builds have a cancel request, and its reason. */
 export async function readCancelled(
   db: Db,
   buildIds: readonly BuildId[],

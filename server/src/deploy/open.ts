@@ -1,4 +1,4 @@
-// Opens the build queue with git as its source.
+// Opens the uploads of files and the build queue, which builds from git repositories and from uploads.
 import type { Credentials } from "#apps/credentials.ts";
 import type { GitHosts } from "#apps/repository.ts";
 import type { Builder } from "#drivers/builder.ts";

@@ -10,7 +10,7 @@ import * as requirements from "./requirements.ts";
 
 /** The packages of an app. */
 export type PythonPackages = {
-  /** Of a requirements file. */
+  /** The lines of a requirements file. */
   readonly lines: readonly string[];
   readonly project: PythonProject | null;
   /** For the build log. */
@@ -39,7 +39,10 @@ export function pythonPackages(wanted: WantedPackages): Checked<PythonPackages> 
   return found.ok ? { ok: true, value: withServer(wanted, found.value) } : found;
 }
 
-/** Of the first that lists any: the table, the file that is named, requirements.txt, and uv.lock or pyproject.toml. */
+/**
+ * Returns the packages of the first source that lists any: the table, the file that is named,
+ * requirements.txt, then uv.lock or pyproject.toml.
+ */
 function listedPackages({ files, pip, path, groups, hasDockerfile }: WantedPackages): Checked<PythonPackages> {
   const named = path === undefined ? undefined : posix.normalize(path);
   if (Object.keys(pip).length > 0) return listed(requirements.pipRequirements(pip), unusedNotes(pip, files));

@@ -73,7 +73,7 @@ export function foreignWarnings(files: AppFiles): readonly string[] {
   return named.map(([file, advice]) => `${file} is not installed: ${advice}.`);
 }
 
-/** Those of the names that the project's files mention as packages. */
+/** Returns which of these names the project's files mention as packages. */
 export function projectNames(files: AppFiles, names: readonly string[]): readonly string[] {
   const text = [projectFile, lockFile].map((file) => files.readText(file) ?? "").join("\n");
   return names.filter((name) => new RegExp(`["']${name}\\b`, "i").test(text));

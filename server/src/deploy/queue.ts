@@ -33,7 +33,7 @@ export type BuildQueueOptions = Omit<BuildParts, "leases"> & {
 type RunningBuild = {
   readonly control: AbortController;
   readonly done: Promise<void>;
-  /** Its app is starting: it uses no build slot. */
+  /** The image is built and the app is starting, so that it uses no build slot. */
   isBuilt: boolean;
 };
 

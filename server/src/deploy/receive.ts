@@ -222,7 +222,7 @@ type InsertedBuild = Readonly<Partial<Record<CommitColumn, string | null | undef
   readonly configToml: string | null;
   readonly settings: object | null;
   readonly keepsArtifact?: boolean;
-  /** Its files; null: those of the repository. */
+  /** The id of the upload with the files; null: they come from the repository. */
   readonly upload?: string | null;
   readonly awaitsUpload?: boolean;
 };

@@ -1,4 +1,5 @@
-// Fetches the files that a build is made from. Used by the queue and by `build.ts`; `sources/git.ts` implements it.
+// What fetches the files that a build is made from: an interface that `build.ts` uses. `sources/any-source.ts` implements it for
+// repositories and uploads, `sources/git.ts` for repositories.
 import type { SourceSettings } from "#apps/settings.ts";
 import type { BuildLog } from "#drivers/builder.ts";
 import type { AppId, BuildId, ProjectId } from "#lib/ids.ts";

@@ -18,7 +18,7 @@ export type PackedFiles = {
 
 type Packing = {
   readonly zipPath: string;
-  /** Of the tar. */
+  /** The maximum size of the tar. */
   readonly bytesMax: number;
   /** Where the files of the tar go. */
   readonly folder: string;

@@ -13,7 +13,7 @@ export const uploadHours = 3;
 export type UploadRow = AppKey & {
   readonly id: string;
   readonly sizeBytes: number | null;
-  /** Its time is over and it is not complete. */
+  /** True when the upload's time is over and it is not complete. */
   readonly isExpired: boolean;
   readonly buildId: BuildId;
   readonly buildStatus: BuildState;
@@ -68,7 +68,10 @@ export async function completeUpload(db: Db, given: { readonly id: string; reado
   });
 }
 
-/** Those of a project whose files are not complete, or whose builds have not ended. No locks. */
+/**
+ * Reads the uploads of a project that are not complete or whose builds have not ended. Takes no
+ * locks.
+ */
 export async function waitingUploads(db: Db, projectId: ProjectId): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from uploads where project_id = ${projectId} and removed_at is null and (completed_at is null or exists

@@ -20,7 +20,7 @@ export type UploadsOptions = Pick<Foundation, "db" | "clock"> & {
   readonly uploadsDir: string;
   /** Whom a project counts to in fair shares. */
   readonly ownerKeyOf: (projectId: ProjectId) => Promise<string>;
-  /** Of one zip. */
+  /** The maximum size of one zip. */
   readonly bytesMax: number;
   readonly disk: {
     readonly room: { readonly bytes: number; readonly reserveBytes: number };
@@ -59,7 +59,10 @@ export type ArrivingTar = {
 
 type Part = { readonly from: number; readonly length: number | null; readonly size: number | null };
 
-/** Of a project together, in times of the largest one: uploads that are not complete, or whose builds have not ended. */
+/**
+ * What all waiting uploads of a project may hold together, as a multiple of the largest upload. An
+ * upload waits until it is complete and its build has ended.
+ */
 const waitingMax = 4;
 /** The others are counted again after so many bytes. */
 const countEveryBytes = 67_108_864;

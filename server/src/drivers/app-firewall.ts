@@ -151,7 +151,10 @@ export function egressRules({ nameServers }: Pick<Firewall, "nameServers">, cidr
   return [...nameServers.map(toNames), `ip daddr != { ${cidrs.join(", ")} } drop`];
 }
 
-/** Of what steps of image builds send; the other rules do not know their interface. */
+/**
+ * Returns the rules for what steps of image builds send; the other rules do not know their
+ * interface.
+ */
 function buildRules({ nameServers, allowed }: Firewall): string[] {
   return [
     "ct state established,related accept",

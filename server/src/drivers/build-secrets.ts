@@ -13,7 +13,10 @@ const linesMax = 60;
 /** Variables that pip and uv read by themselves, such as PIP_INDEX_URL. */
 const installerForm = /^(?:PIP|UV)_/;
 
-/** Those that the installation of Python packages gets: its lines name them, as `${NAME}`, or pip and uv read them by themselves. */
+/**
+ * Returns the secrets that the installation of Python packages gets: its lines name them, as
+ * `${NAME}`, or pip and uv read them by themselves.
+ */
 export function secretsOfPackages(secrets: BuildSecrets, requirements: readonly string[]): BuildSecrets {
   const names = namesForPackages([...secrets.keys()], requirements);
   return new Map([...secrets].filter(([name]) => names.includes(name)));

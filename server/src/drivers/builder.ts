@@ -8,12 +8,12 @@ import type { Artifact } from "./driver.ts";
 export type PythonProject = {
   /** `uv.lock` decides the versions. */
   readonly isLocked: boolean;
-  /** Of its `dependency-groups` and of its `optional-dependencies`. */
+  /** The wanted names of its `dependency-groups` and `optional-dependencies`. */
   readonly groups: readonly string[];
   readonly extras: readonly string[];
   /** Some of the packages are files of the app. */
   readonly needsCode: boolean;
-  /** Of both files: those with the same one have the same packages. */
+  /** The hash of both files: equal hashes mean equal packages. */
   readonly digest: string;
 };
 
@@ -66,7 +66,10 @@ export interface Builder {
       readonly signal: AbortSignal;
       /** The app owner's credentials for the registry of its base image, in Docker's own format; null when not set. */
       readonly registryAuth: () => Promise<Secret | null>;
-      /** Those that the plan names, and no others. The builder hides them in what it logs and in its errors. */
+      /**
+       * The secrets that the plan names, and no others. The builder hides them in what it logs and
+       * in its errors.
+       */
       readonly secrets: BuildSecrets;
       /** Called when the builder starts to create an environment; not called when it reuses one. */
       readonly onEnvironment?: () => void;

@@ -171,7 +171,7 @@ export type ReplicaUsage = {
   readonly memoryBytes: number;
   /** Since its start; absent where its network cannot be told from others. */
   readonly network?: { readonly receivedBytes: number; readonly sentBytes: number } | undefined;
-  /** Of its GPUs; absent when it has none, or they could not be measured. */
+  /** The use of the replica's GPUs; absent when it has none, or they could not be measured. */
   readonly gpu?: GpuUse | undefined;
 };
 

@@ -44,7 +44,7 @@ function whyClosed(cidr: string, allowed: readonly string[]): string | null {
   return `of private networks, apps may reach ${open} here (SLIPWAY_APP_NETWORK_ALLOW)`;
 }
 
-/** Of IPv4 ranges; a single address is a range too. */
+/** Whether an IPv4 range is within another; a single address is a range too. */
 function isWithin(range: string, other: string): boolean {
   const [start, bits] = readCidr(range);
   const [otherStart, otherBits] = readCidr(other);

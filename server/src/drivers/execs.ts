@@ -8,7 +8,7 @@ const closing = "The platform is stopping.";
 /** Commands that run. How many there may be is the caller's to say. */
 export class Execs {
   readonly #running = new Map<ReplicaId, Set<RunningExec>>();
-  /** Of replicas that run no further ones. */
+  /** Replicas that run no further commands. */
   readonly #ended = new Set<ReplicaId>();
   #isClosed = false;
 

@@ -12,7 +12,7 @@ import { storeLines } from "./stored-lines.ts";
 /** A line of the file. */
 type Kept = { readonly event: ReplicaEvent } | { readonly lines: readonly ReplicaLine[] };
 
-/** Of all replicas; lines beyond it are dropped. */
+/** What the kept lines of all replicas may hold together; lines beyond it are dropped. */
 const bytesMax = 64_000_000;
 const dropped =
   "[slipway] Further lines were dropped: the platform was stopped, and keeps a bounded number of them until its start.";

@@ -38,7 +38,7 @@ const foldersOfProject = 4;
 const grownBytesMin = 1_048_576;
 const projectForm = /^(.+)\.[0-9a-f-]{36}$/;
 
-/** Those of all projects. */
+/** The removed folders of all projects. */
 export class RemovedFolders {
   readonly #options: Options;
   readonly #dir: string;

@@ -16,7 +16,7 @@ import type { DriverParts } from "./opened-driver.ts";
 /** A replica that the driver runs, or that has exited and is not forgotten. */
 export interface HeldReplica {
   readonly isEnded: boolean;
-  /** Its known state, without a check. */
+  /** The replica's known state, without a check. */
   owned(instanceId: string): OwnedReplica;
   /** Asks it to stop and kills it `graceMs` later; resolves when it is gone. */
   stop(graceMs: number): Promise<void>;

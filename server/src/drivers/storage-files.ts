@@ -35,7 +35,11 @@ export type StoredEntry = {
   readonly modifiedAt: Date;
 };
 
-type Folder = { readonly handle: FileHandle; /** Of what is in it. */ readonly path: string };
+type Folder = {
+  readonly handle: FileHandle;
+  /** A path to the folder through its handle, for what is in it. */
+  readonly path: string;
+};
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY, O_RDONLY, O_RDWR, O_CREAT } = constants;
 /** So many names are read of a folder at most, which takes seconds. */

@@ -16,7 +16,7 @@ export function storageDirOf({ storage }: Pick<ReplicaSpec, "storage">, storageD
   return join(storageDir, storage);
 }
 
-/** Of all apps that have storage of their own, by id of the app. */
+/** The folder with the storage of each app that has its own, by id of the app. */
 export const appStorageName = ".apps";
 
 /** The host folder of an app's own storage. */

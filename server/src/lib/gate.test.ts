@@ -7,7 +7,7 @@ import { Gate, type Leave } from "./gate.ts";
 const max = 3;
 const waitingMax = 100;
 
-/** Those who come, in the order in which they come in; each leaves when it is told to. */
+/** Enters the gate again and again, in order; each one leaves when it is told to. */
 function crowd(gate: Gate, clock = new VirtualClock()) {
   const entered: string[] = [];
   const refused: string[] = [];

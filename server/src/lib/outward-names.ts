@@ -11,7 +11,10 @@ export type NameLookup = (name: string) => Promise<readonly string[]>;
 /** Timeout of one query to one server; the second try waits longer. */
 const dnsWaitMs = 2_000;
 const dnsTries = 2;
-/** Of four threads; the others are left for files and cryptography. */
+/**
+ * How many of Node's four threads may look up names; the others are left for files and
+ * cryptography.
+ */
 const systemLookupsMax = 2;
 const systemWaitingMax = 1_000;
 /** Codes that mean no such name, or no DNS at all. After a DNS timeout the system would wait in vain too. */

@@ -50,7 +50,7 @@ const daysValid = 7;
 const dayMs = 86_400_000;
 /** 256 bits: nobody guesses it, so a fast hash will do. */
 const secretBytes = 32;
-/** Of one project, that wait to be accepted. */
+/** The maximum number of invitations of one project that wait to be accepted. */
 const waitingMax = 1_000;
 
 export type InvitationParts = Pick<PeopleParts, "db" | "clock" | "hashes"> & {
@@ -66,7 +66,7 @@ export class InvitationUseCases {
     this.#parts = parts;
   }
 
-  /** Those that can be accepted still, newest first. */
+  /** Lists the invitations that can still be accepted, newest first. */
   async list(projectId: ProjectId): Promise<Invitation[]> {
     const rows = await store.listInvitations(this.#parts.db, { projectId, now: this.#now(), limit: waitingMax });
     return rows.map(invitationFrom);

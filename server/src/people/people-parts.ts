@@ -16,7 +16,7 @@ export type PeopleParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly hashes: Gate;
   /** Null: no mail can be sent. */
   readonly mailer: Mailer | null;
-  /** Of auth-secret.ts. */
+  /** The secret that sessions are signed with; see auth-secret.ts. */
   readonly secret: Secret;
   /** Where the platform is reached, without a slash at the end; asked for when it is needed, since it is known late. */
   readonly baseUrl: () => string;

@@ -20,7 +20,7 @@ export type PersonSession = { readonly person: PersonRow; readonly session: stor
 export type SignedIn = PersonSession & {
   readonly kind: "signed_in";
   readonly accessToken: Secret;
-  /** Of the access token, in seconds. */
+  /** How long the access token is valid, in seconds. */
   readonly expiresIn: number;
   /** Gives further access tokens for as long as the session lasts; also the value of the cookie. */
   readonly refreshToken: Secret;

@@ -14,7 +14,7 @@ export type AddedFields = {
 
 type More = { readonly replacesCors?: boolean; readonly ofAssets?: AddedFields | null };
 
-/** Of names and values: name, value, name, value … */
+/** Makes fields to add from a list of names and values: name, value, name, value … */
 export function addedFields(list: readonly string[], more: More = {}): AddedFields {
   const { replacesCors = false, ofAssets = null } = more;
   let lines = "";
@@ -22,13 +22,13 @@ export function addedFields(list: readonly string[], more: More = {}): AddedFiel
   return { list, lines, replacesCors, ofAssets };
 }
 
-/** Of callers of no app. */
+/** The fields for callers of no app: none. */
 export const nothingAdded = addedFields([]);
 
 const assetForm =
   /^content-type:[ \t]*(?:text\/(?:javascript|css)|application\/(?:x-)?javascript|font\/|application\/(?:x-)?font-)/im;
 
-/** Those for the answer with this head. */
+/** Returns the fields to add to the answer with this head. */
 export function addedTo({ text }: Pick<AnswerHead, "text">, added: AddedFields): AddedFields {
   return added.ofAssets !== null && assetForm.test(text) ? added.ofAssets : added;
 }

@@ -47,7 +47,7 @@ export function functionFailed(error: string): Fault {
   return new Fault("replica_failed", `The app's function failed after its answer had begun: ${error}`);
 }
 
-/** Of a run, which another replica gets. */
+/** The fault of a run that its replica refused, so that another replica gets it. */
 export function refusedByReplica(): Fault {
   return new Fault(
     "replica_failed",

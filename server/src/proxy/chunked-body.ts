@@ -21,7 +21,7 @@ export class ChunkedBody {
   #state: State = "size";
   #left = 0;
   #digits = 0;
-  /** Of the latest chunk that has one. */
+  /** The extension of the latest chunk that has one. */
   #extension = "";
   #trailerText = "";
 

@@ -33,7 +33,10 @@ const ownExtended = ["request-id", "forwarded-for", "forwarded-proto", "forwarde
 /** They concern one connection; and only the platform may ask a replica to keep an answer (`slipway-held`). */
 const hop = ["proxy-connection", "proxy-authenticate", "proxy-authorization", "http2-settings", "slipway-held"];
 
-/** Of an answer: they would apply to the whole host name and port, which apps share with each other and the dashboard. */
+/**
+ * Fields of an answer that would apply to the whole host name and port, which apps share with each
+ * other and the dashboard.
+ */
 const wholeSite = [
   "service-worker-allowed",
   "clear-site-data",

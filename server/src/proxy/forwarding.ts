@@ -25,7 +25,7 @@ export interface Forwarding {
   check(url: string): Fault | null;
   /** Accepts an answer; must return at once. */
   forward(answer: ForwardedAnswer): void;
-  /** Of longer bodies only the length is kept. */
+  /** The maximum size of a body that is forwarded; only the length of a longer one is kept. */
   readonly bytesMax: number;
 }
 

@@ -17,7 +17,7 @@ import { readWhole } from "./whole-body.ts";
 
 export type NodeClientParts = {
   readonly peer: Peer;
-  /** Of the request. */
+  /** The header fields of the request. */
   readonly fields: RequestFields;
   readonly deadlines: Deadlines;
 };

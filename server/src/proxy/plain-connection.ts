@@ -51,7 +51,7 @@ export class PlainConnection extends Timed implements HttpClient {
   readonly #socket: Socket;
   readonly #parts: PlainParts;
   readonly #reader = new PlainReader();
-  /** Of the current call, one character per byte. */
+  /** The body of the current call, one character per byte. */
   #body = noBody;
   #user: ClientUser | null = null;
   /** A call is running. */

@@ -27,7 +27,7 @@ export class RequestFields extends FieldReader {
   forwardedFor: string | undefined = undefined;
   forwardedProto: string | undefined = undefined;
   forwardedHost: string | undefined = undefined;
-  /** Of the page that a browser asks for; `null`: of none that can be named. */
+  /** The origin of the page that a browser asks for; `null`: of none that can be named. */
   origin: string | undefined = undefined;
   /** What a browser asks for a page whether it may send. */
   requestedMethod: string | undefined = undefined;

@@ -25,7 +25,7 @@ export type RunRequest = {
   /** Field lines, each with its line end, without framing and the call's id. */
   readonly lines: string;
   readonly body: Buffer;
-  /** Of a longer answer only the length is reported. */
+  /** The maximum size of an answer that is kept; only the length of a longer one is reported. */
   readonly answerBytesMax: number;
 };
 

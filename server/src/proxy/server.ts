@@ -241,7 +241,7 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
 
 type Drain = {
   readonly server: Server;
-  /** Those that are left. */
+  /** The connections that were open when the drain began and still are. */
   readonly running: Set<Duplex>;
   readonly plain: ReadonlySet<PlainConnection>;
   readonly drainMs: number;

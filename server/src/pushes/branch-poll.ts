@@ -36,7 +36,7 @@ export class BranchPoll {
   /** As many wait as there are repositories. */
   readonly #gate = new Gate({ max: atOnceMax, waitingMax: Number.POSITIVE_INFINITY });
   readonly #paces = new Map<string, Pace>();
-  /** Those of the last turn; null: there was none. */
+  /** The apps of the last turn; null before the first turn. */
   #apps: ReadonlySet<AppId> | null = null;
 
   constructor(parts: BranchPollParts) {

@@ -9,7 +9,7 @@ export type RefUpdate = {
   readonly before: string | null;
   /** Null: the ref was deleted. */
   readonly after: string | null;
-  /** Of the commit `after`; null when the host does not say. */
+  /** The message of the commit `after`; null when the host does not say. */
   readonly message: string | null;
   /** `name <address>`. */
   readonly author: string | null;

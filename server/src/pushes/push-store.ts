@@ -27,7 +27,10 @@ export type PushedAppRow = Pick<
   readonly branch: string | null;
   readonly seen_sha: string | null;
   readonly same_sha: string | null;
-  /** Of the latest build that was not cancelled; `is_reading`: a build is about to find its commit. */
+  /**
+   * The commit of the latest build that was not cancelled; `is_reading`: a build is about to find
+   * its commit.
+   */
   readonly built_sha: string | null;
   readonly is_reading: boolean;
   /** What the latest build took its files from besides `gitPath`; null: nobody knows. */

@@ -37,7 +37,7 @@ const itemsMax = 300;
 const bounds = { timeoutMs: 10_000, answerBytesMax: 4_000_000 } as const;
 
 export type RepositoryList = {
-  /** Those of apps first. */
+  /** Addresses of repositories, those that apps use first. */
   readonly items: readonly string[];
   readonly hosts: readonly { readonly host: string; readonly hasMore: boolean; readonly problem: string | null }[];
 };
@@ -148,7 +148,7 @@ export class Repositories {
     return { names, hasMore };
   }
 
-  /** Its stored form; none where it is not allowed. */
+  /** The address in its stored form; empty where it is not allowed. */
   #named(address: string): readonly string[] {
     const found = readRepository(address, this.#parts.hosts);
     return found.ok ? [found.value.canonical] : [];

@@ -16,7 +16,7 @@ import type { Foundation } from "#store/foundation.ts";
 
 export type FileRunsOptions = {
   readonly uploadDeployments: Pick<UploadDeployments, "check" | "start" | "requireForFiles">;
-  /** Of the data. */
+  /** The maximum size of the data. */
   readonly bodyBytesMax: number;
 };
 
@@ -33,9 +33,9 @@ export type FileRunWish = {
 
 type NewFileRun = FileRunArguments & {
   readonly projectId: ProjectId;
-  /** Of `check`. */
+  /** What `check` returned. */
   readonly checked: CheckedUpload;
-  /** Those that were sent. */
+  /** The paths of the files that were sent. */
   readonly files: ReadonlySet<string>;
   readonly clientAddress: string;
   readonly by: By;

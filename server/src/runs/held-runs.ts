@@ -11,7 +11,10 @@ import type { HeldId } from "./held-id.ts";
 
 /** What a replica reports about a run. `lost`: its outcome cannot be determined; `reason` is a clause for the app's owner. */
 export type Attached =
-  /** Its body is null when it is longer than requested, or than the replica keeps. */
+  /**
+   * The answer is there. Its body is null when it is longer than requested, or than the replica
+   * keeps.
+   */
   | ({ readonly kind: "answered" } & CollectedAnswer)
   /** `hasForgotten` false: the replica never began it, unless the run is already acknowledged. */
   | { readonly kind: "unknown"; readonly hasForgotten: boolean }

@@ -39,7 +39,7 @@ export type JudgedRun = {
   /** The time since which it could have had a replica. */
   readonly waitsSinceMs: number;
   readonly isCancelled: boolean;
-  /** Its replica ends to make way for another one. */
+  /** True when the run's replica ends to make way for another one. */
   readonly isReclaimed?: boolean;
 };
 

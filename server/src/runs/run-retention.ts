@@ -20,7 +20,7 @@ export async function* runRetention(options: {
   readonly clock: Clock;
   readonly resultRetentionDays: number;
   readonly runRetentionDays: number;
-  /** Of records of plain calls; by default as of runs. */
+  /** How many days records of plain calls are kept; by default as long as runs. */
   readonly callRetentionDays?: number;
   /** The same by the plans of projects. */
   readonly callDaysOf?: DaysOfProjects;

@@ -85,7 +85,10 @@ function replicaOf(row: AliveRow, clock: Clock): Replica {
   return replica;
 }
 
-/** Its grace period goes on: it neither begins anew nor ends because the platform was away. */
+/**
+ * Goes on with the stored end order. Its grace period neither begins anew nor ends because the
+ * platform was away.
+ */
 function takeStoredOrder(replica: Replica, row: AliveRow): void {
   const drainingAt = row.drainingAt ?? row.lastKnownAt;
   const graceEndsAt = row.graceEndsAt ?? drainingAt + row.settings.responseGracePeriodSeconds * 1000;

@@ -232,7 +232,7 @@ export class AppReconciler {
       readonly route: SchedulerRoute;
       readonly desired: number;
       readonly starts: StartRecord | undefined;
-      /** Its replicas are all that the app has. */
+      /** True when the release's replicas are all that the app has. */
       readonly isAlone: boolean;
       readonly isWaiting: boolean;
     },

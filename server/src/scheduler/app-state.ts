@@ -34,7 +34,7 @@ export type AppState = {
   history: LoadHistory;
   /** Recent failed starts; undefined when starting works. */
   starts: StartRecord | undefined;
-  /** Those of a release that is being rolled out. */
+  /** The failed starts of a release that is being rolled out. */
   rollOutStarts?: StartRecord | undefined;
   /** Why fewer replicas were started than needed; undefined: none was held back. */
   heldBack: string | undefined;

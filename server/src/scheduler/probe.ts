@@ -1,5 +1,5 @@
-// Probes a replica of a custom app: a GET that must return 200, or a TCP connect. Each probe has a deadline that also
-// covers a hanging connect.
+// Probes a replica: a GET that must return 200, or a connect, at a port or a socket of the file system. Each probe has a deadline,
+// which also covers a hanging connect.
 import { existsSync, watch } from "node:fs";
 import { request } from "node:http";
 import { connect } from "node:net";

@@ -127,7 +127,10 @@ test("whoever waits gets enough if interruptible replicas of others could give i
   );
 });
 
-/** Of apps that want the same: different wishes may fill the pools in another way once there is more room. */
+/**
+ * Wishes of apps that want the same: different wishes may fill the pools in another way once more
+ * is free.
+ */
 const waitingForTheSame: fc.Arbitrary<ProtectedWish[]> = fc
   .record({ request, apps: fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 4 }) })
   .map(({ request: wanted, apps }) =>

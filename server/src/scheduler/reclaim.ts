@@ -63,7 +63,10 @@ export function chooseReclaimed(given: {
   return reclaimed;
 }
 
-/** Of the smallest sets that are enough, one of each pool, the one with the fewest running calls, then replicas; [] without any. */
+/**
+ * Returns, of the smallest sets that are enough (one of each pool), the one with the fewest running
+ * calls, then replicas; [] when there is none.
+ */
 function fewest(
   pools: readonly Pool[],
   given: {
@@ -98,7 +101,7 @@ function smallest(pool: string, { candidates, staying, fit }: Parameters<typeof 
   return going;
 }
 
-/** Those with fewer calls first, then the younger. */
+/** Orders replicas by how little their end disturbs: fewer calls first, then the younger. */
 function byDisturbance(one: ClaimingReplica, other: ClaimingReplica): number {
   return one.running - other.running || other.beganAtMs - one.beganAtMs;
 }

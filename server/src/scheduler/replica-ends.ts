@@ -41,7 +41,7 @@ const lastLinesMs = 60_000;
 type Known = {
   /** Calls that broke off on it, and when they were sent there. */
   readonly calls: Map<RunId, number>;
-  /** Those of them that do not have its last lines yet. */
+  /** The runs whose end does not have the replica's last lines yet. */
   readonly runs: Set<RunId>;
   readonly end: PromiseWithResolvers<Pick<ReplicaEnd, "reason" | "quote">>;
   isTold: boolean;

@@ -51,7 +51,9 @@ export type AliveRow = Pick<
   readonly startedAt: number | null;
   readonly readyAt: number | null;
   readonly drainingAt: number | null;
-  /** Of one that drains; null: a version that did not store it ends it. */
+  /**
+   * Why and how a draining replica ends; null: it was stored by a version that did not keep this.
+   */
   readonly endOrder: EndOrder | null;
   readonly graceEndsAt: number | null;
   /** The latest moment at which it certainly ran, according to the row. */

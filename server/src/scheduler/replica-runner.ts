@@ -25,14 +25,14 @@ import { heartbeatIntervalMs } from "./heartbeat.ts";
 /** The environment of an app's replicas, including secrets; may change between starts. */
 export type EnvironmentOf = (appId: AppId) => Promise<Readonly<Record<string, string | Secret>>>;
 
-/** Callbacks to the scheduler about what needs attention. Both must return at once. */
+/** Callbacks to the scheduler about what needs attention. Each must return at once. */
 export type RunnerEvents = {
   readonly onReady: (replica: Replica) => void;
   /** The driver says that the replica is gone. Returns its end as it is to be shown; called before `onEnd`. */
   readonly onGone: (replica: Replica, end: ReplicaEnd) => ReplicaEnd;
   /** The replica is gone; `stateBefore` is its last state before that. Lines of it may follow until `onForgotten`. */
   readonly onEnd: (replica: Replica, end: ReplicaEnd, stateBefore: Replica["state"]) => void;
-  /** Its end and all its lines are stored. */
+  /** The replica's end and all its lines are stored. */
   readonly onForgotten: (replica: Replica, end: ReplicaEnd) => void;
   /** The platform has a line for the log of a replica. */
   readonly onNotice: (replica: Replica, text: string) => void;

@@ -33,7 +33,10 @@ export class UseOfReplicas {
     this.#answer = new CachedAnswer({ freshMs, waitMs, clock: options.clock, look: () => this.#look() });
   }
 
-  /** Of those that could be measured; none when the driver does not answer in time. Never rejects. */
+  /**
+   * Returns the use of all replicas that could be measured; none when the driver does not answer in
+   * time. Never rejects.
+   */
   async get(): Promise<ReplicaUses> {
     return (await this.#answer.get()) ?? new Map();
   }

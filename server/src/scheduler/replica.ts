@@ -30,7 +30,10 @@ export type ReplicaEnd = {
 export class Replica {
   readonly replicaId: ReplicaId;
   readonly release: ReplicaRelease;
-  /** Those of its release in effect: what can change live follows the app's route. */
+  /**
+   * The settings of the replica's release that are in effect: what can change live follows the
+   * app's route.
+   */
   settings: ReplicaRelease["settings"];
   /** Corrected when the driver reports how long it has run. */
   beganAtMs: number;

@@ -16,7 +16,7 @@ type Trial = {
   readonly onLine: TrialOptions["onLine"];
   readonly settle: (outcome: TrialOutcome) => void;
   readonly signal: AbortSignal;
-  /** Its replica has ended, and its last lines are awaited. */
+  /** The outcome of a trial whose replica has ended and whose last lines are awaited. */
   ended: TrialOutcome | null;
 };
 

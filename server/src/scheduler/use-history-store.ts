@@ -22,14 +22,17 @@ export type UseSample = {
   readonly ready: number;
   /** Calls received since the previous measurement. */
   readonly requests: number;
-  /** Of the calls that ended since then: how many failed, and how many took how long, by bucket; null: not counted. */
+  /**
+   * How many of the calls that ended since then failed, and how many took how long, by bucket;
+   * null: not counted.
+   */
   readonly failures: number;
   readonly durations: readonly number[] | null;
 };
 
 /** Means over one point of a chart; `requests` is a sum. `at`: its start, in milliseconds since the epoch. */
 export type UsePoint = Omit<UseSample, "appId" | "durations"> & {
-  /** Those of each row. */
+  /** The durations of each row, by bucket. */
   readonly durations: readonly (readonly number[])[] | null;
   readonly at: number;
   readonly samples: number;

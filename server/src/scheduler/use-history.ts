@@ -35,7 +35,7 @@ export type CountedCalls = {
   readonly appId: AppId;
   readonly receivedTotal: number;
   readonly failedTotal: number;
-  /** Of those that were answered. */
+  /** How long the answered calls took. */
   readonly durations: { readonly buckets: Iterable<number> };
 };
 

@@ -27,7 +27,7 @@ export function readVolumePath(field: string, text: string): VolumePath {
   return { names, isFolder: /(?:^|\/)\.?$/.test(text) };
 }
 
-/** Of something within the volume. Throws like `readVolumePath`. */
+/** Reads the path of a file or folder within the volume. Throws like `readVolumePath`. */
 export function readInnerPath(field: string, text: string): VolumePath {
   const path = readVolumePath(field, text);
   if (path.names.length === 0)
@@ -35,7 +35,7 @@ export function readInnerPath(field: string, text: string): VolumePath {
   return path;
 }
 
-/** Of a file. Throws like `readVolumePath`. */
+/** Reads the path of a file. Throws like `readVolumePath`. */
 export function readFilePath(field: string, text: string): VolumePath {
   const path = readInnerPath(field, text);
   if (path.isFolder) throw refused({ field, given: text, allowed: "the path of a file, without a / at its end" });

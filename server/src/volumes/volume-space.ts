@@ -28,7 +28,7 @@ const freshMs = 10_000;
 const volumesMax = 1_000;
 const countsAtOnce = 2;
 
-/** Of all projects. */
+/** The size, limit and used bytes of every project's volume. */
 export class VolumeSpace {
   readonly #options: VolumeSpaceOptions;
   readonly #sizesGb = new Map<ProjectId, number>();

@@ -136,7 +136,7 @@ export async function downloadByKey(
     .executeTakeFirst();
 }
 
-/** Those of the ids that uploads have whose files are still to be put in their place. */
+/** Returns which of these upload ids have a file that is still to be put in its place. */
 export async function readKept(db: Db, ids: readonly string[]): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from volume_uploads where id::text = any(${ids}) and completed_at is null`.execute(db);

@@ -48,7 +48,7 @@ type Completion = {
   readonly parts: readonly NamedPart[];
 };
 
-/** Of one project. */
+/** The maximum number of open uploads of one project. */
 const openMax = 1_000;
 const partsAtOnce = 64;
 const partsWaiting = 256;

@@ -8,7 +8,7 @@ export type NewDelivery = AppKey & {
   readonly url: string;
   /** The caller's X-Webhook-Secret. */
   readonly secret: Secret | null;
-  /** Of the answer. */
+  /** The status code of the answer. */
   readonly statusCode: number;
   readonly contentType: string | null;
   /** Further fields of the body, in lower case. */

@@ -134,7 +134,7 @@ export class WebhookUseCases {
     return { items: items.map(endpointItem), nextToken };
   }
 
-  /** Its deliveries wait, including new ones, until it is resumed. */
+  /** Pauses an endpoint: its deliveries wait, including new ones, until it is resumed. */
   async pauseEndpoint(projectId: ProjectId, id: EndpointId, by: By): Promise<EndpointItem> {
     await this.#endpoint(projectId, id);
     await this.#db.transaction().execute(async (tx) => {

@@ -20,7 +20,7 @@ import type { WebhookStep } from "./webhook-step.ts";
 export type WebhooksOptions = Pick<Foundation, "db" | "sealer" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
   /**
-   * Of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to expire.
+   * The id of the data folder, which one process uses at a time; absent: deliveries of a killed process wait for their leases to expire.
    */
   readonly instanceId?: string;
   /** The client for outgoing requests: `OutwardClient`. */

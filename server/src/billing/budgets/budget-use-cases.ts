@@ -87,7 +87,10 @@ export class BudgetUseCases {
   }
 }
 
-/** Its earlier state; a new amount or new percentages are warned of again. Null: there was no budget. */
+/**
+ * Returns the state that a changed budget begins with: a new amount or new percentages are warned
+ * of again. Null: there was no budget.
+ */
 function stateBefore(before: store.Budget | null, terms: BudgetTerms): BudgetState | null {
   if (before === null) return null;
   const isSame =

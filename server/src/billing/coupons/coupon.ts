@@ -26,7 +26,7 @@ export type CouponTerms = {
   readonly expiresAt: Date | null;
   /** Whether one project may apply it more than once. */
   readonly isReusable: boolean;
-  /** Of all projects together. */
+  /** How often all projects together may use it; null: without a limit. */
   readonly usesMax: number | null;
   /** The plans whose projects can apply it; null: all plans. */
   readonly plans: readonly string[] | null;
@@ -112,9 +112,9 @@ export type Application = {
   /** Null: no active coupon has this code. */
   readonly coupon: Coupon | null;
   readonly isApplied: boolean;
-  /** Of the project's billing account. */
+  /** The currency of the project's billing account. */
   readonly currency: Currency;
-  /** Of the project. */
+  /** The project's plan. */
   readonly plan: Pick<ProjectPlan, "name" | "coupons">;
   readonly nowMs: number;
 };

@@ -14,7 +14,7 @@ export type StandingRow = {
   readonly id: ProjectId;
   readonly plan: string | null;
   readonly isStopped: boolean;
-  /** Of the stop; null: the whole project. */
+  /** The app that is stopped; null: the whole project. */
   readonly appId: AppId | null;
 };
 

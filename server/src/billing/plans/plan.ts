@@ -14,7 +14,7 @@ export type ProjectPlan = {
   readonly gpusMax: number | null;
   readonly auditRetentionDays: number | null;
   readonly logRetentionDays: number | null;
-  /** Of the records of plain calls. */
+  /** How many days records of plain calls are kept. */
   readonly callRetentionDays: number | null;
   /** Successful plain calls of an app that are recorded per minute; null: as in the settings. */
   readonly callRecordsPerMinute: number | null;

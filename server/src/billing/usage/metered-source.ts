@@ -9,13 +9,13 @@ export type SourceKind = "run" | "build" | "storage";
 
 /** What is not yet metered to its end. */
 export type MeteredSource = {
-  /** Of its row. */
+  /** The id of the row that is metered. */
   readonly id: string;
   readonly kind: SourceKind;
   readonly projectId: ProjectId;
   /** Empty: of the project itself. */
   readonly appId: AppId;
-  /** Of storage, the GB are what it holds. */
+  /** What is priced; the GB of a volume are what it holds. */
   readonly resources: PricedResources;
   readonly startMs: number;
   /** Until when it certainly was so. */

@@ -14,7 +14,10 @@ export type PriceVersion = Rates & {
   readonly validFromMs: number;
   /** The factor for the tier `protected`, in thousandths. */
   readonly protectedThousandths: bigint;
-  /** Of a GB of storage for a month (UTC), in billionths of the unit, beyond what each project has free. */
+  /**
+   * The price of a GB of storage for a month (UTC), in billionths of the unit, beyond what each
+   * project has free.
+   */
   readonly storageGbMonth: bigint;
   /** In thousandths of a GB. */
   readonly storageFree: bigint;

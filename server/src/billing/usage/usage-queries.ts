@@ -21,7 +21,7 @@ export type CouponCredit = {
   readonly atBegin: Money;
   /** What it can take off now. */
   readonly now: Money;
-  /** Its total discount so far. */
+  /** What the coupon has taken off so far. */
   readonly drawn: Money;
   readonly isEnded: boolean;
 };

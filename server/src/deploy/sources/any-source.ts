@@ -9,7 +9,7 @@ export type AnySourceOptions = {
   readonly git: Source;
   readonly sourcesDir: string;
   readonly uploadsDir: string;
-  /** Of the unpacked files. */
+  /** The maximum size of the unpacked files of an upload. */
   readonly uploadBytesMax: number;
   readonly readKeptUploads: () => Promise<readonly string[]>;
 };

@@ -9,7 +9,9 @@ import type { AppId } from "#lib/ids.ts";
 /** Next to the builds' folders. */
 export const checkoutsName = "checkouts";
 const checkoutsMax = 20;
-/** Of what a repository may have, so that what is kept leaves room for what is fetched. */
+/**
+ * The share of a repository's maximum size that kept checkouts may use, so that a fetch still fits.
+ */
 const keptShare = 0.1;
 
 /** Moves what is kept for the app to `gitDir`, which does not exist yet. */

@@ -8,7 +8,7 @@ export type GitFailure = {
   readonly repository: string;
   readonly host: string;
   readonly hasCredential: boolean;
-  /** Its address and its commit are named by another repository. */
+  /** True for a submodule: another repository names its address and its commit. */
   readonly isSubmodule?: boolean;
   /** All of git's standard error, with credentials removed. */
   readonly output: string;

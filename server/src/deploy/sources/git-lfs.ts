@@ -47,7 +47,10 @@ const redirectsMax = 3;
 const perReceiverMax = 8;
 const headersMax = 20;
 const headerLengthMax = 8_000;
-/** Of one connection alone, or what only the client can know. */
+/**
+ * Headers that belong to one connection or that only the client can know; a server may not set
+ * them.
+ */
 const ownHeaders = new Set(["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer"]);
 
 /** For the git hosts themselves: the operator chose them, and they may be on a private network. */

@@ -38,7 +38,7 @@ type RunOptions = {
   readonly onOutput?: (chunk: Buffer) => boolean;
 };
 
-/** Of all fetches of a source. */
+/** Runs git for all fetches of a source. */
 export class GitRuns {
   readonly #options: GitRemoteOptions & { readonly timeoutMs: number };
 

@@ -110,7 +110,7 @@ async function fetchOne(
     readonly submodule: Submodule;
     readonly url: string | undefined;
     readonly name: string;
-    /** Of all that is there so far. */
+    /** The listing of all files that are there so far. */
     readonly listing: TreeListing;
   },
 ): Promise<Placed> {

@@ -4,7 +4,7 @@ import { tomlNames } from "#deploy/app-files.ts";
 
 /** More folders than somebody chooses from are only said to be there. */
 const foldersMax = 200;
-/** Of files and folders; as many as a build takes. */
+/** The maximum number of files and folders in a listing, as many as a build takes. */
 const entriesMax = 200_000;
 const entryBytesMax = 4096;
 

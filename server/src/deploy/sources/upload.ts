@@ -12,7 +12,7 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import { isDiskFull, sizeText } from "#lib/disk-full.ts";
 
-/** Of one upload. */
+/** The maximum number of files in one upload. */
 export const filesMax = 200_000;
 const foldersMaxDefault = 50_000;
 const pathLengthMax = 1000;

@@ -7,7 +7,7 @@ import type { DiskUsage } from "./disk-usage.ts";
 export type DiskLimits = {
   readonly replicaBytes: number | null;
   readonly storageBytes: number | null;
-  /** Of projects with a limit of their own. */
+  /** The storage limits of projects that have their own. */
   readonly ownStorageBytes?: ReadonlyMap<string, number>;
   readonly reserveBytes: number;
   readonly reserveFiles: number;

@@ -16,7 +16,7 @@ export type DiskWriter = {
   readonly id: string;
   readonly projectId: ProjectId;
   readonly folders: () => readonly string[];
-  /** Its first process; null when unknown. */
+  /** The id of the writer's first process; null when unknown. */
   readonly pid: () => number | null;
   /** Kills it. */
   readonly end: (reason: string) => void;

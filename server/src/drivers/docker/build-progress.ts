@@ -38,7 +38,7 @@ export type BuildFailure = {
 };
 
 export type ProgressOptions = {
-  /** Of the Dockerfile that the builder wrote; empty for one of the app. */
+  /** The steps of the Dockerfile that the builder wrote; empty for one of the app's own. */
   readonly steps: ReadonlyMap<string, ImageStep>;
   readonly log: BuildLog;
   /** Filled with what scripts find out; of an earlier try of the same build, whose steps are not run again. */

@@ -5,7 +5,7 @@
 export type Port = {
   /** The name of its interface on the machine. */
   readonly name: string;
-  /** Of the card at its end. */
+  /** The address of the network card at the port's other end. */
   readonly mac: string;
   /** IPv4 addresses of that card. */
   readonly addresses: readonly string[];

@@ -53,7 +53,7 @@ export type DockerBuilderOptions = BuildNetwork & {
   readonly moreRegistries: readonly string[];
   /** What the engine may keep of earlier steps. */
   readonly cache: { readonly bytesMax: number; readonly hoursMax: number };
-  /** Of each step; null: this machine's cgroups cannot be set. */
+  /** The limits of each step; null: this machine's cgroups cannot be set. */
   readonly limits: StepLimits | null;
   /** Ends builds that fill the disk; without it nothing does. */
   readonly disk?: Pick<DiskWatch, "add" | "buildRefusal" | "storeRefusal">;
@@ -63,7 +63,9 @@ export type DockerBuilderOptions = BuildNetwork & {
 
 type Context = Parameters<Builder["build"]>[1];
 
-/** Of a build's folder: the client's configuration, with the app's credentials. */
+/**
+ * The folder with the client's configuration and the app's credentials, within a build's folder.
+ */
 const clientFolder = "client";
 /** How often the steps of a build, and the room on the disk, are looked at. */
 const lookEveryMs = 100;

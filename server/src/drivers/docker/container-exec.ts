@@ -179,7 +179,7 @@ class ContainerExec implements RunningExec {
 
 const headBytes = 8;
 
-/** Of a first chunk, which may be a frame. */
+/** The text of a first chunk, which may be a frame. */
 function textOf(chunk: Buffer): string {
   return chunk.subarray((chunk[0] ?? 0) < 3 ? headBytes : 0).toString("latin1");
 }

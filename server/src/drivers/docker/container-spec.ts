@@ -12,7 +12,7 @@ export const labels = {
   /** The instance that made it. */
   instance: "slipway.instance",
   app: "slipway.app",
-  /** Of images. */
+  /** The build that made an image. */
   build: "slipway.build",
   replica: "slipway.replica",
   release: "slipway.release",
@@ -20,9 +20,9 @@ export const labels = {
   port: "slipway.port",
   program: "slipway.program",
   memoryGb: "slipway.memory-gb",
-  /** Of networks: what the app may reach (egressCidrs), as JSON. */
+  /** What the app of a network may reach (egressCidrs), as JSON. */
   egress: "slipway.egress",
-  /** Its claim in a pool, as JSON. */
+  /** The replica's claim in a pool, as JSON. */
   claim: "slipway.claim",
   /** `true` for the cortex runtime, which marks the lines of runs. */
   frames: "slipway.frames",

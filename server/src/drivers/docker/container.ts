@@ -102,7 +102,7 @@ export class Container {
     return this.#options.engine.calls.getContainer(this.containerId);
   }
 
-  /** Its known state, without asking the engine. */
+  /** The container's known state, without asking the engine. */
   owned(instanceId: string): OwnedReplica {
     const { replicaId, appId, releaseId } = this.record;
     const state = this.#ended === null ? "running" : "exited";

@@ -8,7 +8,7 @@ import { runCommand, type CommandEnd, type CommandOptions } from "#lib/command.t
 /** A usable client. */
 export type FoundClient = {
   readonly ok: true;
-  /** Its path. */
+  /** The path of the client's program. */
   readonly program: string;
   /** The words of its command that builds: `buildx build` where the plugin is, else `build`. */
   readonly build: readonly string[];

@@ -1,7 +1,10 @@
 // How much an app's own Dockerfile can grow when its variables are put in. BuildKit does that in the engine's own process, without
 // a limit: ten lines that each name the one before ten times would take its memory, and with it all containers. Pure.
 
-/** Of names that the Dockerfile does not define: they come from the build's arguments or from the base image. */
+/**
+ * The assumed length of a variable that the Dockerfile does not define: it comes from the build's
+ * arguments or from the base image.
+ */
 const unknownCharacters = 200;
 const reference = /\$\{?(\w+)/g;
 /** `${name/pattern/replacement}` can put the replacement in once for each character. */

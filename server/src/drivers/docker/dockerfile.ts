@@ -9,7 +9,9 @@ export type ImageStep = {
   readonly kind: "base" | "python" | "command" | "apt" | "conda" | "packages" | "code" | "runtime";
   readonly stage: BuildStage;
   readonly title: string;
-  /** Of the app's command, for `command`: the list that it is in, its number there and its text. */
+  /**
+   * The app's command that this step runs: the list that it is in, its number there and its text.
+   */
   readonly command?: { readonly list: string; readonly number: number; readonly line: string };
 };
 

@@ -91,7 +91,7 @@ export function engineStatus(error: unknown): number | null {
   return typeof status === "number" ? status : null;
 }
 
-/** Of a connection that broke, or of a request that took too long. */
+/** Error codes of a connection that broke, or of a request that took too long. */
 const brokenCodes = new Set(["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);
 
 /** True when there was no answer at all, as while the engine is down. */

@@ -3,7 +3,10 @@ import { posix } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { BuildFailed, type BuildLog, type BuildPlan } from "#drivers/builder.ts";
 
-/** Of its configuration: labels and variables, which the engine repeats in each answer about a container of it. */
+/**
+ * The maximum size of an image's labels and variables, which the engine repeats in each answer
+ * about a container of it.
+ */
 const configCharactersMax = 256_000;
 /** The engine copies the image's files below each into the disk of each container. */
 const volumesMax = 10;

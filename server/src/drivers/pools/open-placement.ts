@@ -16,7 +16,7 @@ import { readPoolFile, type ListedPool } from "./pool-file.ts";
 export type PoolSettings = {
   /** Relative to the working directory of the platform. Null: the machine is the only pool. */
   readonly poolsFile: string | null;
-  /** Of the machine, where there is no file. */
+  /** How far the machine's processors are shared, where there is no pools file. */
   readonly overcommit: number;
   /** Apps that ask for accelerators that are not there run on the CPU. */
   readonly simulateCompute: boolean;

@@ -24,7 +24,10 @@ export type CgroupLimits = {
   readonly tasksMax: number;
 };
 
-/** Of one build, or one step of a build of an image: pip needs a few GB for the largest packages, compilers one process per core. */
+/**
+ * The limits of one build, or of one step of an image build: pip needs a few GB for the largest
+ * packages, compilers one process per core.
+ */
 export const buildLimits: CgroupLimits = { memoryBytes: Math.round(totalmem() / 2), cpuCores: null, tasksMax: 4096 };
 
 /** The command to spawn. */

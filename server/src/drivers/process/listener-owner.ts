@@ -32,7 +32,7 @@ export class ListenerOwner {
     return inodes.length > 0 && inodes.every((inode) => this.#own.has(inode));
   }
 
-  /** Its own of these sockets of the platform's network. */
+  /** Returns which of these sockets of the platform's network are the replica's own. */
   ownOf<Socket extends { readonly inode: string }>(sockets: readonly Socket[]): readonly Socket[] {
     this.#look();
     return sockets.filter(({ inode }) => this.#own.has(inode));

@@ -4,7 +4,10 @@ import { memoryKilled } from "./cgroup.ts";
 import { memoryKills } from "./process-table.ts";
 import type { ReplicaRecord } from "./replica-files.ts";
 
-/** Its cgroup knows; without one only the machine's counter gives a hint. `killsBefore`: the counter when it was first seen. */
+/**
+ * Whether memory ran out. The replica's cgroup knows; without one only the machine's counter gives
+ * a hint. `killsBefore`: that counter when the replica was first seen.
+ */
 export function memoryFacts(
   record: Pick<ReplicaRecord, "cgroup" | "memoryGb">,
   killsBefore: number,

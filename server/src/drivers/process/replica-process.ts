@@ -104,7 +104,10 @@ export class ReplicaProcess {
     return this.#established.promise;
   }
 
-  /** Its known state, without a check. `holder`: the instance that owns the folder of replicas, for records without one. */
+  /**
+   * The replica's known state, without a check. `holder`: the instance that owns the folder of
+   * replicas, for records without one.
+   */
   owned(holder: string): OwnedReplica {
     const { replicaId, appId, releaseId, instanceId = holder } = this.#options.record;
     const state = this.#ended === null ? "running" : "exited";
@@ -201,7 +204,7 @@ export class ReplicaProcess {
     this.look();
   }
 
-  /** Its first process; null until that has started. */
+  /** The id of the replica's first process; null until that has started. */
   get pid(): number | null {
     return this.#identity?.pid ?? null;
   }

@@ -56,7 +56,10 @@ function sharedMemoryOptions({ sharedMemoryBytes }: SandboxView): string {
   return `mode=1777,nosuid,nodev${sharedMemoryBytes === undefined ? "" : `,size=${sharedMemoryBytes}`}`;
 }
 
-/** Of the file system in the staging folder. It has the tables and /etc, and is not in the program's namespace itself. */
+/**
+ * Mount options of the file system in the staging folder, which has the tables and /etc, and is not
+ * in the program's namespace itself.
+ */
 export const stagingOptions = "mode=755,size=32m,nosuid,nodev";
 
 /** Each run has a copy of /etc, so that none can watch or lock another one's files. */

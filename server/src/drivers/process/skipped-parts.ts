@@ -7,7 +7,7 @@
 export type SkippedPart = {
   readonly from: number;
   readonly to: number;
-  /** Its lines were written between these times, in milliseconds since the epoch, evenly. */
+  /** The part's lines were written evenly between these times, in milliseconds since the epoch. */
   readonly fromAt: number;
   readonly toAt: number;
   /** It begins inside of a line that was cut. */

@@ -4,7 +4,7 @@
 /** One mount of the machine. */
 export type SystemMount = {
   readonly at: string;
-  /** Its flags that cannot be removed, each followed by a comma: `nosuid,nodev,`. */
+  /** The mount's flags that cannot be removed, each followed by a comma: `nosuid,nodev,`. */
   readonly flags: string;
 };
 
