@@ -1,4 +1,4 @@
-// Keeps the table of interfaces in ARCHITECTURE.md equal to the code: which files of an area other areas import, and which
+// Keeps the table of docs/interfaces.md equal to the code: which files of an area other areas import, and which
 // names. `--check` compares, `--write` updates the table.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { importTable } from "./rules.ts";
 import { areaOf, importedFile } from "./tidy/imports.ts";
 import { projectDir, readTree } from "./tidy/tree.ts";
 
-const path = join(projectDir, "ARCHITECTURE.md");
+const path = join(projectDir, "docs/interfaces.md");
 const frame = /(<!-- interfaces -->\n)[\s\S]*?(<!-- end of interfaces -->)/;
 const importForm = /^import (?:type )?(?:\{([^}]*)\}|\w+) from "([^"]+)";$/gm;
 
@@ -52,6 +52,6 @@ const made = text.replace(frame, (_, begin: string, end: string) => `${begin}${t
 if (process.argv.includes("--write")) {
   writeFileSync(path, made);
 } else if (made !== text || !frame.test(text)) {
-  console.log("the table of interfaces in ARCHITECTURE.md differs from the imports of server/src");
+  console.log("the table of docs/interfaces.md differs from the imports of server/src");
   process.exitCode = 1;
 }
