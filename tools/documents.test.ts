@@ -1,5 +1,5 @@
-// Checks documents that list things against the things themselves: dependencies, decisions, commands, and links between
-// documents.
+// Checks documents that list things against the things themselves: dependencies, decisions, tables, commands, and links
+// between documents.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -54,6 +54,18 @@ test("every decision is in the list of decisions, in order and under its title, 
     const words = text.split(/\s+/).filter((word) => word !== "").length;
     assert.ok(words <= 300, `${path} has ${words} words, at most 300`);
   }
+});
+
+test("docs/tables.md has one row for each table of schema.sql, and names only files that are there", () => {
+  const text = read("docs/tables.md");
+  const listed = [...text.matchAll(/^\| `(\w+)` \| \S.* \| \S.* \| \S.* \|$/gm)].map(([, name = ""]) => name);
+  const schema = read("server/src/store/schema.sql");
+  const there = [...schema.matchAll(/^create table (\w+) \($/gm)].map(([, name = ""]) => name);
+  assert.ok(there.length > 60);
+  assert.deepEqual(listed.toSorted(), there.toSorted());
+  const files = [...text.matchAll(/`(?!server\/)([a-z]+\/[a-z/-]+)`/g)].map(([, file = ""]) => `server/src/${file}.ts`);
+  assert.ok(files.length > 100);
+  for (const file of new Set(files)) assert.ok(existsSync(join(projectDir, file)), `docs/tables.md names ${file}`);
 });
 
 test("links between documents lead somewhere", () => {
