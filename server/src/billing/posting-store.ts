@@ -48,7 +48,7 @@ export async function readDrawn(db: Db | Tx, projectId: ProjectId, currency: Cur
   }));
 }
 
-/** Records the current discounts; deletes those that are zero. */
+/** Records the current discounts, with those that have become zero. */
 export async function writeDrawn(tx: Tx, drawn: readonly Drawn[]): Promise<void> {
   const rows = drawn.map(({ applicationId, period, amount }) => ({
     application_id: applicationId,
