@@ -257,7 +257,10 @@ test("lists of a project wait for each other, so that large folders leave time t
     volumes: { list },
     ownerKeyOf: () => Promise.resolve("somebody"),
   } as unknown as HandlerParts);
-  const call = { query: { pageSize: 1 }, request: { params: { project_id: projectId, volume_id: "default" } } };
+  const call = {
+    query: { pageSize: 1 },
+    request: { headers: {}, params: { project_id: projectId, volume_id: "default" } },
+  };
   const all = Array.from({ length: 23 }, () => listFiles(call as unknown as ApiCall));
   const message = /requests for lists of files at once: .* 20 wait/;
   const isRefused = assert.rejects(all.pop() ?? Promise.resolve(), { code: "rate_limited", message });
