@@ -89,6 +89,8 @@ export class KeptConnection {
     try {
       await this.#untilStopped(client.connect());
       this.#client = client;
+      // A stop that came just before has seen no client to end.
+      this.#stopping.signal.throwIfAborted();
       await prepare(client);
     } catch (error) {
       this.#client = undefined;
