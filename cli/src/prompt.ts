@@ -21,15 +21,13 @@ const inputBytesMax = 50_000_000;
 export async function confirm(given: Given, machine: Machine, question: string): Promise<void> {
   if (given.has("yes")) return;
   if (!machine.isInteractive) throw misuse(`${question} There is no terminal to ask on: add --yes to do it.`);
-  const answer = await ask(`${question} [y/N] `, process.stderr);
+  const answer = await ask(`${question} [y/N] `, { isShown: true });
   if (!/^y(?:es)?$/i.test(answer.trim())) throw new Refused("Nothing was changed.", { exitCode: exitCodes.failed });
 }
 
 /** A secret that the person types, which is not shown. Only on a terminal. */
 export async function askSecret(question: string): Promise<string> {
-  process.stderr.write(question);
-  const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const answer = await ask("", silent);
+  const answer = await ask(question, { isShown: false });
   process.stderr.write("\n");
   return answer;
 }
@@ -46,8 +44,12 @@ export async function readInput(): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-async function ask(question: string, output: NodeJS.WritableStream): Promise<string> {
+/** `isShown`: whether the terminal shows what is typed. */
+async function ask(question: string, { isShown }: { readonly isShown: boolean }): Promise<string> {
+  const output = isShown ? process.stderr : new Writable({ write: (_chunk, _encoding, done) => done() });
   const lines = createInterface({ input: process.stdin, output, terminal: true });
+  // Only from here on the terminal itself shows nothing: what is typed as soon as the question is there would be seen.
+  if (!isShown) process.stderr.write(question);
   const ended = new AbortController();
   lines.once("SIGINT", () => {
     lines.close();
@@ -56,7 +58,7 @@ async function ask(question: string, output: NodeJS.WritableStream): Promise<str
   });
   lines.once("close", () => ended.abort());
   try {
-    return await lines.question(question, { signal: ended.signal });
+    return await lines.question(isShown ? question : "", { signal: ended.signal });
   } catch (error) {
     if (!ended.signal.aborted) throw error;
     throw new Refused("Nothing was typed, so nothing was changed.", { cause: error });

@@ -138,11 +138,15 @@ export class BuildSegment {
     this.#namespaces = new Set(all.filter((path) => this.#namespaces.has(path)));
     const unseen = all.filter((path) => !this.#namespaces.has(path));
     const indexes = new Map(names.map((name) => [indexOf(name), name]));
+    let isFound = false;
     let containers: ReadonlySet<string> | null = null;
     // The newest first: those of other networks are not looked at again and again.
     while (unseen.length > 0 && indexes.size > 0) {
       const paths = unseen.splice(-atOnceMax);
       const ends = await Promise.all(paths.map(async (path) => ({ path, cards: await cardsIn(path) })));
+      // A port is on the bridge before its card has an address: what has come since is found now, as its namespace is not looked
+      // at again.
+      for (const name of this.#ports()) if (!this.#isKnown(name)) indexes.set(indexOf(name), name);
       for (const { path, cards } of ends) {
         // A card and its addresses come a moment after the namespace.
         if (cards.length > 0) this.#namespaces.add(path);
@@ -150,13 +154,14 @@ export class BuildSegment {
           const name = indexes.get(index);
           if (name === undefined) continue;
           indexes.delete(index);
+          isFound = true;
           containers ??= await addressesOfContainers(this.#options.engine);
           if (addresses.some((one) => containers?.has(one))) this.#others.add(name);
           else this.#steps.push({ name, mac, addresses });
         }
       }
     }
-    return indexes.size < names.length;
+    return isFound;
   }
 
   async #renew(): Promise<void> {
