@@ -3,6 +3,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "smol-toml";
+import { dockerfilesAmong } from "@slipway/server/src/lib/dockerfile-names.ts";
 import { quoted } from "./call-example.ts";
 import { goDockerfile, nodeDockerfile, type MadeDockerfile } from "./made-dockerfile.ts";
 import { portIn, sourceFiles, textOf } from "./source-files.ts";
@@ -51,6 +52,7 @@ const frameworks: readonly { readonly name: string; readonly kind: "asgi" | "wsg
 ];
 
 const portByDefault = 8000;
+const usualDockerfile = "Dockerfile";
 
 /** Reads, but runs nothing of the folder. */
 export function findApp(folder: string): FoundApp {
@@ -59,11 +61,9 @@ export function findApp(folder: string): FoundApp {
 }
 
 function kindOf(folder: string): AppKind {
-  const dockerfile = textOf(join(folder, "Dockerfile"));
-  if (dockerfile !== null) {
-    const port = Number(/^\s*EXPOSE\s+(\d+)/im.exec(dockerfile)?.[1] ?? portByDefault);
-    return { kind: "dockerfile", path: "Dockerfile", port, made: null };
-  }
+  const dockerfiles = dockerfilesAmong(sourceFiles(folder, /(?:docker|container)file/i));
+  const usual = [usualDockerfile, ...dockerfiles].find((path) => isWhatServes(folder, path));
+  if (usual !== undefined) return ofDockerfile(folder, usual);
   const web = /^web:[ \t]*(.*\S)/m.exec(textOf(join(folder, "Procfile")) ?? "")?.[1] ?? null;
   const names = readdirSync(folder);
   if (names.includes("package.json") && !names.includes("main.py")) return built(nodeDockerfile(folder, web));
@@ -76,7 +76,27 @@ function kindOf(folder: string): AppKind {
   }
   if (names.includes("main.py")) return ofMain(textOf(join(folder, "main.py")) ?? "");
   const isNew = names.every((name) => name.startsWith(".") || /^(?:readme|licen[cs]e|changelog)\b/i.test(name));
-  return isNew ? { kind: "cortex", isNew } : { kind: "none", why: nextStep(names, python) };
+  if (isNew) return { kind: "cortex", isNew };
+  const [only, another] = dockerfiles;
+  if (only !== undefined && another === undefined && !only.includes("/")) return ofDockerfile(folder, only);
+  return { kind: "none", why: nextStep(names, { python, dockerfiles }) };
+}
+
+/** `Dockerfile.test` beside a main.py need not be what serves. */
+function isWhatServes(folder: string, path: string): boolean {
+  return /^(?:docker|container)file$/i.test(path) && textOf(join(folder, path)) !== null;
+}
+
+function ofDockerfile(folder: string, path: string): AppKind {
+  const text = textOf(join(folder, path)) ?? "";
+  const port = Number(/^\s*EXPOSE\s+(\d+)/im.exec(text)?.[1] ?? portByDefault);
+  return { kind: "dockerfile", path, port, made: null };
+}
+
+/** A Dockerfile copies from the app's folder, which may be its own folder or the one above. */
+function whichDockerfile(paths: readonly string[]): string {
+  const listed = paths.slice(0, 3).join(", ");
+  return `There is ${listed}. Run slipway init in the folder of the app, beside its Dockerfile; or write a slipway.toml here, and in it, below [cerebrium.runtime.custom], dockerfile_path = "<Dockerfile>" and port.`;
 }
 
 function built(made: MadeDockerfile): AppKind {
@@ -150,12 +170,16 @@ function ofModal(path: string): string {
 }
 
 /** The one thing to do in a folder that has files, and none that says how it starts. */
-function nextStep(names: readonly string[], python: readonly string[]): string {
+function nextStep(
+  names: readonly string[],
+  { python, dockerfiles }: { readonly python: readonly string[]; readonly dockerfiles: readonly string[] },
+): string {
   const again = "Then: slipway init";
   const compose = names.find((name) => /^(?:docker-)?compose\.ya?ml$/.test(name));
   if (compose !== undefined) {
     return `${compose} starts services, and an app here is one of them. Run slipway init in the folder of the one to deploy, which has its Dockerfile; for a service that only names an image, write a Dockerfile with FROM and that image.`;
   }
+  if (dockerfiles.length > 0) return whichDockerfile(dockerfiles);
   const notebook = names.find((name) => name.endsWith(".ipynb"));
   if (python.length === 0 && notebook !== undefined) {
     const script = JSON.stringify(notebook);

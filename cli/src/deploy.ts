@@ -1,5 +1,6 @@
 // `slipway deploy`: makes the app of a folder run, from its files or from its git repository, and follows the build to its end.
 import { answerOf } from "@slipway/client/client.ts";
+import { dockerfilesAmong } from "@slipway/server/src/lib/dockerfile-names.ts";
 import { readAppFolder, type AppFolder } from "./app-folder.ts";
 import { ApiRefused } from "./api-client.ts";
 import { followBuild, type BuildEnd } from "./build-follow.ts";
@@ -307,7 +308,9 @@ const shownMax = 5;
 
 /** What serves the app must be there, else the build would fail a minute later. */
 function requireStart(folder: AppFolder, files: readonly ChosenFile[]): void {
-  if (folder.custom !== null || files.some(({ path }) => path === "main.py" || path === "Dockerfile")) return;
+  const paths = files.map(({ path }) => path);
+  // With a Dockerfile, the platform knows whether it is set there, and whether it can be built.
+  if (folder.custom !== null || paths.includes("main.py") || dockerfilesAmong(paths).length > 0) return;
   throw new Refused(
     `${folder.path} has no main.py among the files to deploy, and no runtime.custom in slipway.toml.\n` +
       "To begin an app here: slipway init. If main.py is elsewhere: slipway deploy <folder>",

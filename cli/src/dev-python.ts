@@ -91,7 +91,7 @@ function packagesOf({ settings, path, custom, toml }: AppFolder): AppPackages {
 function filesOf(folder: string): AppFiles {
   const has = (file: string): boolean => statSync(join(folder, file), { throwIfNoEntry: false })?.isFile() === true;
   const readText = (file: string): string | null => (has(file) ? readTextFile(join(folder, file), file) : null);
-  return { has, readText, pythonProblem: () => null };
+  return { has, readText, names: () => [], pythonProblem: () => null };
 }
 
 type FoundPython = { readonly program: string; readonly version: string };

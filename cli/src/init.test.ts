@@ -65,6 +65,12 @@ test("apps with a server of their own are found, with what starts them", (t) => 
   }
   const docker = init(folderWith(t, { Dockerfile: "FROM debian\nEXPOSE 9000/tcp\n", "main.py": "app = FastAPI()\n" }));
   assert.deepEqual([docker.values["dockerfilePath"], docker.values["port"]], ["Dockerfile", 9000]);
+  for (const path of ["dockerfile", "Containerfile", "Dockerfile.prod"]) {
+    const { values } = init(folderWith(t, { [path]: "FROM debian\nEXPOSE 9001\n", "serve.pl": "" }));
+    assert.deepEqual([values["dockerfilePath"], values["port"]], [path, 9001]);
+  }
+  const beside = init(folderWith(t, { "Dockerfile.test": "FROM debian\n", "main.py": "def run(): ...\n" }));
+  assert.equal(beside.values["dockerfilePath"], undefined);
   assert.equal(slipwayCall("web", { endpoint: "", values: {} }), "slipway call web/ --method GET");
   const functions = init(folderWith(t, { "main.py": "def run():\n    app = FastAPI()\n" }));
   assert.equal(functions.values["runtime"], undefined);
@@ -169,6 +175,11 @@ test("where something has to be done first, it says what, writes nothing, and ex
     [{ "package.json": "{}" }, /package\.json has no start script/],
     [{ "go.mod": "module x\n", "x.go": "package x\n" }, /no package main/],
     [{ "go.mod": "module x\n", "a/m.go": "package main\n", "b/m.go": "package main\n" }, /several programs \(a, b\)/],
+    [
+      { "docker/Dockerfile": "FROM debian\n", "serve.pl": "" },
+      /There is docker\/Dockerfile\. Run slipway init in the folder of the app, .*dockerfile_path/,
+    ],
+    [{ "Dockerfile.a": "FROM debian\n", "Dockerfile.b": "FROM debian\n" }, /There is Dockerfile\.a, Dockerfile\.b\. /],
     [{ "notes.txt": "" }, /Nothing here says how the app starts\. Write a main\.py/],
   ];
   for (const [files, why] of cases) {

@@ -95,6 +95,7 @@ test("only the command that runs the platform loads the platform; the others nee
   const folder = fileURLToPath(new URL(".", import.meta.url));
   const allowed = [
     "lib/closest-name.ts",
+    "lib/dockerfile-names.ts",
     "lib/shell-quoted.ts",
     "apps/toml-check.ts",
     "deploy/requirements.ts",

@@ -150,7 +150,7 @@ export const appFields = {
     allowed: pathAllowed,
     default: null,
     about:
-      "Dockerfile to build from, relative to the app's folder; for runtime custom. Needs the docker driver; others refuse the build.",
+      "Dockerfile to build from, relative to the app's folder; the runtime is then custom. Needs the docker driver; others refuse the build.",
   },
   egressCidrs: egressField,
   entrypoint: {
@@ -340,7 +340,7 @@ export const appFields = {
     toml: null,
     choices: ["cortex", "custom"],
     default: "cortex",
-    defaultAbout: "cortex, or custom if a TOML file has a table runtime.custom",
+    defaultAbout: "cortex; custom with a dockerfilePath, or if a TOML file has a table runtime.custom",
     about: "cortex serves the functions of main.py; custom runs the app's own web server.",
   },
   scalingBuffer: {

@@ -40,8 +40,8 @@ A request that changes several fields starts what the last of them in this list 
   \`memory_utilization\` its memory as a share of its \`memory\`. Autoscaling runs as many replicas as it takes to bring that to
   \`scalingTarget\` percent; it ignores deviations within a tenth. Without calls there are \`minReplicaCount\` replicas.
 - \`scalingTarget\` is at most 100 for the utilization metrics.
-- \`runtime\` \`custom\` requires an \`entrypoint\` or a \`dockerfilePath\`; with \`cortex\` neither may be sent. In a TOML file, the
-  table \`runtime.custom\` means \`custom\`.
+- \`runtime\` \`custom\` requires an \`entrypoint\` or a \`dockerfilePath\`; with \`cortex\` neither may be sent. A
+  \`dockerfilePath\` in a request without \`runtime\` means \`custom\`, and so does the table \`runtime.custom\` in a TOML file.
 
 If a rule requires something more (a start command, a replica that always runs), the request itself must provide it. A rule that
 compares two values is checked once both are known: if the repository's file may still set one of them, that is during the build.

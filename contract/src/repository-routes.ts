@@ -55,6 +55,9 @@ export const foundSettings = z.strictObject({
     })
     .nullable()
     .meta({ description: "The file that a build in the folder would use; null: there is none." }),
+  hasDockerfile: z
+    .boolean()
+    .meta({ description: "The folder has a file Dockerfile, which is built if dockerfilePath says so." }),
 });
 
 const gitRepo = {

@@ -199,7 +199,7 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
       "cerebrium.toml": tomlOf("hardware", "cpu = 500"),
       "api/slipway.toml": `${tomlOf("deployment", 'name = "from-file"')}${tomlOf("hardware", "cpu = 2")}${tomlOf("scaling", "max_replicas = 3")}${tomlOf("oops", "")}`,
       "<img src=x onerror='window.hacked=1'>/slipway.toml": tomlOf("hardware", `provider = "${"<b>".repeat(60)}"`),
-      "docs/read.me": "",
+      "docs/Dockerfile": "FROM debian\n",
     });
     const stage = await openStage(t, { gitHosts: { defaultUrl: git.urlTemplate, otherUrls: [] } });
     const { api, open, project } = stage;
@@ -220,6 +220,7 @@ describe("the page of a new app", { skip: withoutBrowser }, () => {
     assert.deepEqual(await offered("gitPath"), ["<img src=x onerror='window.hacked=1'>", "api"]);
     await page.type("Folder in the repository", "docs");
     await page.shows("No settings file here");
+    await page.shows("There is a Dockerfile: to have the app built from it, set dockerfilePath to Dockerfile below");
     await page.type("Folder in the repository", "nowhere");
     await page.shows(
       `gitPath is "nowhere", which is no folder of acme/examples on main; there are settings files in: `,

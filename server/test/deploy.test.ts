@@ -109,6 +109,7 @@ test("a build goes from the branch's head to a live release, and says each step"
 test("what cannot be built ends as build_failure, with the reason and what to do as its last lines", async (t) => {
   const { db, server, start, folder } = await open(t);
   await server.createRepo("acme", "app", { "README.md": "" });
+  await server.createRepo("acme", "image", { Dockerfile: "FROM debian\n" });
   await server.createRepo("acme", "bad", { "main.py": "", "cerebrium.toml": "[cerebrium.hardware]\ncpu = 9999\n" });
   await server.createRepo("acme", "cmd", {
     "main.py": "",
@@ -117,6 +118,11 @@ test("what cannot be built ends as build_failure, with the reason and what to do
   await start();
   const cases: [Record<string, unknown>, RegExp][] = [
     [{}, /^There is no main\.py in the repository's root/],
+    [
+      { gitRepo: "acme/image" },
+      /root, .* but Dockerfile, which the process driver cannot build; the docker driver does/,
+    ],
+    [{ dockerfilePath: "README.md" }, /process driver does not do; the docker driver does/],
     [{ gitBranch: "nope" }, /^The branch "nope" does not exist in acme\/app; it has: main\./],
     [{ gitRepo: "acme/none" }, /does not exist, or it is private/],
     [{ gitRepo: "acme/bad" }, /hardware\.cpu in cerebrium\.toml/],

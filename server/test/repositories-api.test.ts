@@ -167,6 +167,7 @@ x = 1
 `;
     await git.createRepo("acme", "app", {
       "main.py": "",
+      Dockerfile: "FROM debian\n",
       "apps/one/slipway.toml": app,
       "big.bin": Buffer.alloc(300_000),
     });
@@ -193,13 +194,14 @@ x = 1
         warnings: ["hardwear in slipway.toml is unknown and has no effect; did you mean hardware?"],
         problem: null,
       },
+      hasDockerfile: false,
     });
     const broken = await ask("/settings", { gitRepo: "acme/app", gitBranch: "dev", gitPath: "apps/two" });
     assert.deepEqual(broken.body.folders, ["apps/two"]);
     assert.deepEqual(broken.body.file.settings, []);
     assert.match(broken.body.file.problem, /^cerebrium\.toml is not valid TOML at line 1/);
     const root = await ask("/settings", { gitRepo: "acme/app" });
-    assert.deepEqual([root.status, root.body.file], [200, null]);
+    assert.deepEqual([root.status, root.body.file, root.body.hasDockerfile], [200, null, true]);
     await git.push("acme", "app", { "apps/one/slipway.toml": app.replace("500", "1") });
     const contradiction = await ask("/settings", { gitRepo: "acme/app", gitPath: "apps/one" });
     assert.match(

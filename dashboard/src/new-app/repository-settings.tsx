@@ -48,7 +48,10 @@ export function useRepositorySettings(project: string, { texts }: SettingsForm, 
   const more = data.hasMore ? " There are more folders than are offered." : "";
   if (file === null) {
     const offer = values.length === 0 ? "" : " The field offers the folders that have one.";
-    const note = `No settings file here: what is set below counts, else the defaults.${offer}${more}`;
+    const docker = data.hasDockerfile
+      ? " There is a Dockerfile: to have the app built from it, set dockerfilePath to Dockerfile below, under Build and start."
+      : "";
+    const note = `No settings file here: what is set below counts, else the defaults.${docker}${offer}${more}`;
     return { folders: { values, note: isWaiting ? "Looking for settings files …" : note }, file };
   }
   const settings = file.settings.map(({ name, value, problem }) => {

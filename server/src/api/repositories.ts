@@ -38,11 +38,11 @@ export function repositoryHandlers(parts: HandlerParts) {
       // The contract has validated the types of the values.
       const gitBranch = call.query["gitBranch"] as string | null;
       const place = { gitBranch, gitPath: String(call.query["gitPath"]) };
-      const { file, folders, hasMore } = await gate.run(() => repositories.settings({ ...asked(call), ...place }), {
+      const { file, folders, ...rest } = await gate.run(() => repositories.settings({ ...asked(call), ...place }), {
         projectId: projectOf(call),
       });
       const shown = file && { ...file, settings: [...file.settings], warnings: [...file.warnings] };
-      return { folders: [...folders], hasMore, file: shown };
+      return { ...rest, folders: [...folders], file: shown };
     },
   } satisfies Handlers;
 }

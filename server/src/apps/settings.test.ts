@@ -253,6 +253,18 @@ describe("rules across fields", () => {
       ));
   }
 
+  test("a Dockerfile that the request names means the custom runtime, unless something says another", () => {
+    const body = { ...base, dockerfilePath: "./Dockerfile" };
+    for (const { settings, origins } of [atRequest(body), fromToml("", body)]) {
+      assert.deepEqual([settings.runtime, settings.dockerfilePath, origins.runtime], ["custom", "Dockerfile", "api"]);
+    }
+    assert.match(
+      refusal(() => fromToml("[cerebrium.runtime.cortex]", body)),
+      /^dockerfilePath is "Dockerfile", but the runtime is cortex/,
+    );
+    assert.equal(fromToml("", { ...base, dockerfilePath: "" }).settings.runtime, "cortex");
+  });
+
   test("what the repository may still bring is not refused at the request, but once the repository was read", () => {
     for (const body of [{ minReplicaCount: 5 }, { scalingTarget: 500 }, { entrypoint: ["serve"] }]) {
       atRequest(body);

@@ -171,7 +171,16 @@ class GivenValues {
     const own = Object.hasOwn(body, name) ? body[name] : undefined;
     if (own !== undefined && own !== null) return { value: own, path: name, isBody: true, origin: "api" };
     const file = Object.hasOwn(files, name) ? files[name] : undefined;
-    return file === undefined ? undefined : { ...file, isBody: false };
+    if (file !== undefined) return { ...file, isBody: false };
+    return name === "runtime" ? this.#runtimeOfDockerfile() : undefined;
+  }
+
+  /** A Dockerfile that the API names says by itself that the app brings its own server, as the table of a file does. */
+  #runtimeOfDockerfile(): (GivenSetting & { origin: SettingOrigin }) | undefined {
+    const { dockerfilePath } = this.#input.body;
+    const isNamed = typeof dockerfilePath === "string" && plainPath(dockerfilePath) !== "";
+    if (!isNamed) return undefined;
+    return { value: "custom", path: "dockerfilePath", isBody: true, origin: "api" };
   }
 
   /** The value of a setting that only files have. */

@@ -1,6 +1,6 @@
 // Reads small text files of an app's folder and never follows a path out of it.
-import { lstatSync, readFileSync, realpathSync, type Stats } from "node:fs";
-import { join, sep } from "node:path";
+import { lstatSync, opendirSync, readFileSync, realpathSync, type Dir, type Stats } from "node:fs";
+import { join, posix, sep } from "node:path";
 import { decodeText, pythonProblem } from "#lib/decoded-text.ts";
 import { Fault } from "#lib/fault.ts";
 import type { ReadText } from "./requirements.ts";
@@ -18,6 +18,8 @@ export type AppFiles = {
   readonly readText: ReadText;
   /** True for a regular file inside the folder. */
   readonly has: (path: string) => boolean;
+  /** Paths of files in the folder and in the folders there, for a message: not all if there are very many. */
+  readonly names: () => readonly string[];
   /** Why Python cannot read a source file that is there; null: it can. */
   readonly pythonProblem: (path: string) => string | null;
 };
@@ -33,12 +35,49 @@ export function appFiles(appDir: string): AppFiles {
       return decodeText(readFileSync(found.real), path);
     },
     has: (path) => findFile(root, path) !== null,
+    names: () => namesIn(root),
     pythonProblem: (path) => {
       const found = findFile(root, path);
       if (found === null || found.stats.size > sourceBytesMax) return null;
       return pythonProblem(readFileSync(found.real), path);
     },
   };
+}
+
+/** The maximum number of entries that are read of one folder, and of folders that are looked into. */
+const namesMax = 500;
+const foldersMax = 50;
+
+function namesIn(root: string): string[] {
+  const top = entriesOf(root, "");
+  const folders = top.filter(({ isFolder }) => isFolder).slice(0, foldersMax);
+  const all = [...top, ...folders.flatMap(({ path }) => entriesOf(root, path))];
+  return all.filter(({ path, isFolder }) => !isFolder && findFile(root, path) !== null).map(({ path }) => path);
+}
+
+type Entry = { readonly path: string; readonly isFolder: boolean };
+
+/** Sorted. Hidden ones, and names that no message can show, are left out. */
+function entriesOf(root: string, path: string): Entry[] {
+  const found: Entry[] = [];
+  let folder: Dir;
+  try {
+    folder = opendirSync(join(root, path));
+  } catch {
+    // Gone, or not for us: the message names what else there is.
+    return found;
+  }
+  try {
+    for (let read = 0; read < namesMax; read += 1) {
+      const entry = folder.readSync();
+      if (entry === null) break;
+      if (!/^[\w@ +-][\w@ .+-]{0,99}$/.test(entry.name)) continue;
+      found.push({ path: posix.join(path, entry.name), isFolder: entry.isDirectory() });
+    }
+    return found.toSorted((one, other) => (one.path < other.path ? -1 : 1));
+  } finally {
+    folder.closeSync();
+  }
 }
 
 /** Null when the path is missing, is not a regular file or leads out of the folder. */

@@ -57,6 +57,7 @@ function plan(given: Given): PlannedBuild | string {
     files: {
       readText: (path) => files[path] ?? null,
       has: (path) => files[path] !== undefined,
+      names: () => Object.keys(files),
       pythonProblem: () => null,
     },
   });
@@ -197,6 +198,8 @@ test("there must be something to start", () => {
     "object",
   );
   assert.match(refusal({ body: { runtime: "custom", dockerfilePath: "Dockerfile" } }), /there is no such file/);
+  const elsewhere = { body: { dockerfilePath: "Dockerfile" }, files: { "docker/Dockerfile": "" } };
+  assert.match(refusal(elsewhere), /no such file in the repository's root\. There is docker\/Dockerfile\.$/);
 });
 
 test("a runtime of containers has no effect with processes, and must be there with an engine", () => {

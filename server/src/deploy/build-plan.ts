@@ -9,6 +9,7 @@ import { areVersionsExact } from "#drivers/exact-versions.ts";
 import type { AppFiles } from "./app-files.ts";
 import { checkCapabilities, type WantedOfDriver } from "./capability-check.ts";
 import type { Checked } from "./checked.ts";
+import { dockerfilesThere, folderOf, whyNoMain } from "./missing-main.ts";
 import { pythonPackages } from "./python-packages.ts";
 import * as requirements from "./requirements.ts";
 
@@ -32,7 +33,7 @@ export type PlanInput = BuildRef &
 export function planBuild(input: PlanInput): Checked<PlannedBuild> {
   const { buildId, appId, projectId, settings, isPythonVersionGiven, files, capabilities, pools, driver } = input;
   const { readText } = files;
-  const entry = checkEntry(settings, files);
+  const entry = checkEntry(input);
   if (entry !== null) return { ok: false, reason: entry };
   const { dependencies } = settings;
   const python = pythonPackages({
@@ -90,12 +91,12 @@ function unknownVariables({ requirements: lines, secretNames }: BuildPlan): stri
   ];
 }
 
-/** Returns a sentence when there is nothing to start. */
-function checkEntry(settings: AppSettings, files: AppFiles): string | null {
-  const folder = settings.gitPath === "" ? "the repository's root" : `the folder ${settings.gitPath}`;
+/** Returns what to do when there is nothing to start. */
+function checkEntry({ settings, files, capabilities, driver }: PlanInput): string | null {
   if (settings.dockerfilePath !== null) {
     if (files.has(settings.dockerfilePath)) return null;
-    return `dockerfilePath is ${settings.dockerfilePath}, but there is no such file in ${folder}.`;
+    const where = `${folderOf(settings)}.${dockerfilesThere(files.names())}`;
+    return `dockerfilePath is ${settings.dockerfilePath}, but there is no such file in ${where}`;
   }
   if (settings.runtime === "custom") {
     return settings.entrypoint.length > 0
@@ -105,7 +106,7 @@ function checkEntry(settings: AppSettings, files: AppFiles): string | null {
   // Commands of the build may create or change the file.
   if (settings.preBuildCommands.length > 0 || settings.shellCommands.length > 0) return null;
   if (files.has("main.py")) return files.pythonProblem("main.py");
-  return `There is no main.py in ${folder}, where the cortex runtime looks for the app's functions. Add one, set gitPath to the folder that has it, or use the custom runtime.`;
+  return whyNoMain({ settings, names: files.names(), driver, canBuildDockerfiles: capabilities.dockerfile });
 }
 
 function packageList(settings: AppSettings, kind: "apt" | "conda", readText: requirements.ReadText): Checked<string[]> {

@@ -7,6 +7,7 @@ function filesOf(files: Readonly<Record<string, string>>) {
   return {
     readText: (path: string) => files[path] ?? null,
     has: (path: string) => files[path] !== undefined,
+    names: () => Object.keys(files),
     pythonProblem: () => null,
   };
 }

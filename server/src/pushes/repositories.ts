@@ -43,7 +43,7 @@ export type RepositoryList = {
 };
 
 /** Folders with a settings file, and the content of the one that a build in the folder would use; null: there is none. */
-export type FoundSettings = Pick<RepositorySettings, "folders" | "hasMore"> & {
+export type FoundSettings = Pick<RepositorySettings, "folders" | "hasMore" | "hasDockerfile"> & {
   readonly file: (CheckedToml & { readonly name: string }) | null;
 };
 

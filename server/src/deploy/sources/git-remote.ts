@@ -53,8 +53,10 @@ export type RepositorySettings = {
   readonly missing: "branch" | "folder" | null;
   /** The file that a build uses; null: there is none. Without a text: why it cannot be read. */
   readonly toml: { readonly name: string; readonly text: Checked<string> } | null;
+  readonly hasDockerfile: boolean;
 };
 
+const dockerfileName = "Dockerfile";
 /** Next to the builds' folders. */
 export const asksName = "asks";
 /** As many as somebody can choose from. */
@@ -127,19 +129,20 @@ export class GitRemote {
       const ref = "refs/slipway/looked-at";
       const fetched = await fetchNamed(ask, { branch, ref, repository: repository.gitRepo });
       if (!("end" in fetched)) return fetched;
-      const nothing = { folders: [], hasMore: false, toml: null };
+      const nothing = { folders: [], hasMore: false, toml: null, hasDockerfile: false };
       if (isBranchMissing(fetched)) return { ok: true, value: { ...nothing, missing: "branch" } };
       if (!fetched.isOk) return { ok: false, reason: ask.explain(fetched) };
       const found = new SettingsFolders();
       await ask.run(["ls-tree", "-r", "-t", "-z", ref], { onOutput: (chunk) => found.push(chunk) });
-      const listed = await ask.run(["ls-tree", "-z", `${ref}:${folder}`, ...tomlNames]);
+      const listed = await ask.run(["ls-tree", "-z", `${ref}:${folder}`, ...tomlNames, dockerfileName]);
       if (!listed.isOk) return { ok: true, value: { ...nothing, ...found.result(), missing: "folder" } };
-      const blobs = new Map(listed.output.split("\0").map((entry) => tomlBlob(entry)));
+      const blobs = new Map(listed.output.split("\0").map((entry) => blobOf(entry)));
       const name = tomlNames.find((one) => blobs.has(one));
-      if (name === undefined) return { ok: true, value: { ...found.result(), missing: null, toml: null } };
+      const there = { ...found.result(), missing: null, hasDockerfile: blobs.has(dockerfileName) };
+      if (name === undefined) return { ok: true, value: { ...there, toml: null } };
       const { bytes, result } = await readBlob(ask, blobs.get(name) ?? "");
       if (!result.isOk && bytes.length <= textBytesMax) return { ok: false, reason: ask.explain(result) };
-      return { ok: true, value: { ...found.result(), missing: null, toml: { name, text: textOf(bytes, name) } } };
+      return { ok: true, value: { ...there, toml: { name, text: textOf(bytes, name) } } };
     });
   }
 
@@ -231,7 +234,7 @@ async function fetchNamed(
 }
 
 /** Name and id of a regular file in the listing of a folder; two empty ones for anything else. */
-function tomlBlob(entry: string): readonly [string, string] {
+function blobOf(entry: string): readonly [string, string] {
   const [, id = "", name = ""] = /^100\d{3} blob ([0-9a-f]+)\t(.+)$/.exec(entry.trim()) ?? [];
   return [name, id];
 }

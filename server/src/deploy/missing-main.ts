@@ -1,0 +1,89 @@
+// Says what to do about an app of the cortex runtime that has no main.py, by what its folder has instead. Pure.
+import { changeField } from "@slipway/contract/advice.ts";
+import type { AppSettings } from "@slipway/contract/app-settings.ts";
+import type { Driver } from "#drivers/driver.ts";
+import { dockerfilesAmong } from "#lib/dockerfile-names.ts";
+
+export type AppWithoutMain = {
+  readonly settings: AppSettings;
+  /** The paths of its files, in its folder and in the folders there. */
+  readonly names: readonly string[];
+  readonly driver: Driver["name"];
+  readonly canBuildDockerfiles: boolean;
+};
+
+const shownMax = 3;
+const custom = "[cerebrium.runtime.custom] in slipway.toml";
+const startCommand = `set runtime to custom and entrypoint to its start command (${changeField}, or entrypoint below ${custom})`;
+
+/** One to three sentences for the build's reason. */
+export function whyNoMain(app: AppWithoutMain): string {
+  const missing = `There is no main.py in ${folderOf(app.settings)}, where the cortex runtime looks for the app's functions`;
+  const dockerfiles = dockerfilesAmong(app.names);
+  if (dockerfiles.length > 0) return `${missing}, but ${withDockerfile(app, dockerfiles)}`;
+  const mains = app.names.filter((name) => name.endsWith("/main.py"));
+  const isGit = app.settings.gitRepo !== null;
+  if (mains.length > 0) {
+    const [first = ""] = mains;
+    const folder = first.slice(0, first.lastIndexOf("/"));
+    const inRepository = [app.settings.gitPath, folder].filter((one) => one !== "").join("/");
+    const how = isGit ? `set gitPath to ${inRepository} (${changeField})` : `deploy the folder ${folder}`;
+    return `${missing}, but ${listed(mains)}. If the app is there, ${how}.`;
+  }
+  const other = otherApp(app);
+  if (other !== null) return `${missing}, but ${other}`;
+  const elsewhere = isGit ? "set gitPath to the folder that has it" : "deploy the folder that has it";
+  return `${missing}. Add one, ${elsewhere}, or use the custom runtime.`;
+}
+
+/** Where the app's files are, as its owner knows it. */
+export function folderOf({ gitRepo, gitPath }: AppSettings): string {
+  if (gitPath !== "") return `the folder ${gitPath}`;
+  return gitRepo === null ? "the app's folder" : "the repository's root";
+}
+
+/** Names the Dockerfiles that are there; "" if there are none. */
+export function dockerfilesThere(names: readonly string[]): string {
+  const found = dockerfilesAmong(names);
+  return found.length === 0 ? "" : ` There is ${listed(found)}.`;
+}
+
+function withDockerfile(app: AppWithoutMain, found: readonly string[]): string {
+  const [first = ""] = found;
+  const setting = `set dockerfilePath to ${first} (${changeField}, or dockerfile_path below ${custom})`;
+  if (app.canBuildDockerfiles) {
+    const port = "and port to the port that the app listens on";
+    return `${listed(found)}. To have the app built from it, ${setting}, ${port}.${ofItsFolder(app.settings, first)}`;
+  }
+  return `${listed(found)}, which the ${app.driver} driver cannot build; the docker driver does (SLIPWAY_DRIVER=docker). Let the operator choose it, and ${setting}. To run the app without its Dockerfile, ${startCommand}, and name its packages in a requirements.txt.`;
+}
+
+/** The folder of the app is what a Dockerfile copies from. */
+function ofItsFolder({ gitRepo }: AppSettings, path: string): string {
+  if (!path.includes("/")) return "";
+  const folder = path.slice(0, path.lastIndexOf("/"));
+  const how = gitRepo === null ? "deploy that folder" : "set gitPath to that folder as well";
+  return ` If it copies only the files of ${folder}, ${how}.`;
+}
+
+/** What other platforms start an app by; null: nothing says how it starts. */
+function otherApp({ names, canBuildDockerfiles }: AppWithoutMain): string | null {
+  const top = names.filter((name) => !name.includes("/"));
+  const program = ["package.json", "go.mod", "Cargo.toml", "Gemfile"].find((name) => top.includes(name));
+  if (program !== undefined) {
+    return canBuildDockerfiles
+      ? `${program}. Such an app is built from a Dockerfile: add one, and set dockerfilePath to it (${changeField}, or dockerfile_path below ${custom}); slipway init in its folder writes both for Node.js and Go.`
+      : `${program}. To start such an app, whose program has to be on the machine, ${startCommand}.`;
+  }
+  if (top.includes("Procfile")) {
+    return `a Procfile, which is not read. To start the app by its command, ${startCommand}; slipway init in its folder writes that.`;
+  }
+  const python = top.filter((name) => name.endsWith(".py"));
+  if (python.length === 0) return null;
+  return `${listed(python)}. Rename it to main.py if it has the app's functions; if it serves by itself, ${startCommand}.`;
+}
+
+function listed(names: readonly string[]): string {
+  const more = names.length - shownMax;
+  return names.slice(0, shownMax).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
