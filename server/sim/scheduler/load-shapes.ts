@@ -41,8 +41,10 @@ export const loadShapes: readonly LoadShape[] = [
   {
     name: "ramp",
     about: "from 0 to 100 calls/s in 25 minutes, 10 minutes of it, and back to 0",
-    callsPerSecond: (second) =>
-      second < 1500 ? line(second, [0, 0], [1500, 100]) : second < 2100 ? 100 : line(second, [2100, 100], [3600, 0]),
+    callsPerSecond(second) {
+      if (second < 1500) return line(second, [0, 0], [1500, 100]);
+      return second < 2100 ? 100 : line(second, [2100, 100], [3600, 0]);
+    },
   },
   {
     name: "spike",

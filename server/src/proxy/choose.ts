@@ -84,5 +84,6 @@ function betterOfTwo(candidates: readonly Candidate[], random: () => number): nu
   const oneRunning = (candidates[one] as Candidate).running;
   const otherRunning = (candidates[other] as Candidate).running;
   const isOne = oneRunning === otherRunning ? random() < 0.5 : oneRunning < otherRunning;
-  return Math.min(oneRunning, otherRunning) >= runningMax ? -1 : isOne ? one : other;
+  if (Math.min(oneRunning, otherRunning) >= runningMax) return -1;
+  return isOne ? one : other;
 }

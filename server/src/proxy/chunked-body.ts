@@ -78,7 +78,8 @@ export class ChunkedBody {
         else this.#extension += String.fromCharCode(byte);
         break;
       case "size-end":
-        this.#state = byte !== 10 ? "bad" : this.#left === 0 ? "trailers" : "data";
+        if (byte !== 10) this.#state = "bad";
+        else this.#state = this.#left === 0 ? "trailers" : "data";
         this.#digits = 0;
         break;
       case "data-end":

@@ -28,7 +28,9 @@ export function divide(parties: readonly Party[]): Division[] {
   const bySpare = sumOf(spare);
   const byReady = sumOf(parties.map(({ ready }) => ready));
   return parties.map(({ target, needed, ready }, index) => {
-    const ofRest = bySpare > epsilon ? (spare[index] ?? 0) / bySpare : byReady > 0 ? ready / byReady : target;
+    let ofRest = target;
+    if (bySpare > epsilon) ofRest = (spare[index] ?? 0) / bySpare;
+    else if (byReady > 0) ofRest = ready / byReady;
     const weight = (carried[index] ?? 0) + rest * ofRest;
     // Rounds down what leaves: its last replica must not keep the slot that its successor needs.
     const kept = target === 0 ? Math.floor(needed * rest + epsilon) : ceil(needed * weight);

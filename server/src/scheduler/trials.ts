@@ -93,7 +93,7 @@ export class Trials {
   onEnd(replica: Replica, end: ReplicaEnd): boolean {
     const trial = this.#byReplica.get(replica.replicaId);
     if (trial === undefined) return false;
-    const kind = end.isExternal === true ? "no_capacity" : replica.endOrder?.kind === "timeout" ? "timeout" : "failed";
+    const kind = failureOf(replica, end);
     trial.ended = { ok: false, kind, reason: replica.endOrder?.reason ?? end.reason };
     if (trial.signal.aborted) trial.settle(trial.ended);
     return true;
@@ -113,4 +113,11 @@ export class Trials {
       if (replica !== undefined) this.#parts.runner.end(replica, { reason: "The platform stopped.", kind: "wanted" });
     }
   }
+}
+
+type FailureKind = Extract<TrialOutcome, { ok: false }>["kind"];
+
+function failureOf({ endOrder }: Replica, { isExternal }: ReplicaEnd): FailureKind {
+  if (isExternal === true) return "no_capacity";
+  return endOrder?.kind === "timeout" ? "timeout" : "failed";
 }
