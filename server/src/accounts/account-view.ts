@@ -43,7 +43,7 @@ export function accountView({ accountId, createdAt, tokens }: AccountRows, nowMs
     id: accountId,
     name: newest.name,
     rights: rightsOf(newest),
-    state: states.has("active") ? "active" : states.has("expired") ? "expired" : "revoked",
+    state: bestOf(states),
     createdAt,
     expiresAt: newest.expires_at,
     lastUse: lastUses.toSorted((one, other) => other.at.getTime() - one.at.getTime())[0] ?? null,
@@ -51,6 +51,12 @@ export function accountView({ accountId, createdAt, tokens }: AccountRows, nowMs
     tokens: views,
     newest,
   };
+}
+
+/** The best of the states of an account's tokens. */
+function bestOf(states: ReadonlySet<TokenState>): TokenState {
+  if (states.has("active")) return "active";
+  return states.has("expired") ? "expired" : "revoked";
 }
 
 function tokenView(row: TokenRow, nowMs: number): TokenView {

@@ -44,8 +44,15 @@ function showIssued({ account, token }: IssuedAccount): z.infer<typeof operatorT
   return { ...showAccount(account), token: token.reveal() };
 }
 
-function showKey(key: Awaited<ReturnType<SigningKeyUseCases["list"]>>[number]): Sent<z.infer<typeof signingKey>> {
+type ListedKey = Awaited<ReturnType<SigningKeyUseCases["list"]>>[number];
+
+function showKey(key: ListedKey): Sent<z.infer<typeof signingKey>> {
   const { id, created_at, retired_at, withdrawn_at, validTokens } = key;
-  const state = withdrawn_at !== null ? "withdrawn" : retired_at !== null ? "retired" : "current";
+  const state = keyState(key);
   return { id, state, created_at, retired_at, withdrawn_at, valid_tokens: withdrawn_at === null ? validTokens : 0 };
+}
+
+function keyState({ withdrawn_at, retired_at }: ListedKey): z.infer<typeof signingKey>["state"] {
+  if (withdrawn_at !== null) return "withdrawn";
+  return retired_at !== null ? "retired" : "current";
 }

@@ -50,9 +50,15 @@ export function showSettings({ settings, origins, pending }: ShownSettings): Ans
   return shown;
 }
 
+/** The verb in the sentence about `count` changed settings. */
+function verbOf(count: number, isDryRun: boolean): string {
+  if (isDryRun) return "would be";
+  return count === 1 ? "is" : "are";
+}
+
 function changeText({ need, changed, isServed, build }: ChangedApp, isDryRun: boolean): string {
   if (need === null) return "Nothing changes: the app has these settings already.";
-  const what = `${changed.join(", ")} ${isDryRun ? "would be" : changed.length === 1 ? "is" : "are"} changed`;
+  const what = `${changed.join(", ")} ${verbOf(changed.length, isDryRun)} changed`;
   if (need === "live" && !isServed)
     return `${what}; that starts nothing, and counts once a build of the app has succeeded.`;
   if (need === "live") return `${what}; that is in effect within a second, without a build or a restart.`;

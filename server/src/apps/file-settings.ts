@@ -37,7 +37,9 @@ export function readFiles({ configToml, repositoryToml }: FileTexts): ReadFiles 
   // A folder that is uploaded has the text that was sent with it: its owner knows it by the name of the file.
   const isSame = configToml !== null && configToml === repositoryToml?.text;
   const second = repositoryToml ? readTomlFile(repositoryToml.name, repositoryToml.text) : null;
-  const first = isSame ? second : configToml === null ? null : readTomlFile("config_toml", configToml);
+  let first: TomlSettings | null = null;
+  if (isSame) first = second;
+  else if (configToml !== null) first = readTomlFile("config_toml", configToml);
   const repository = second === null ? {} : settingsOf(second, "repository");
   const files = { ...repository, ...(first === null ? {} : settingsOf(first, "config_toml")) };
   return { files, repository, warnings: [...new Set([...(first?.warnings ?? []), ...(second?.warnings ?? [])])] };

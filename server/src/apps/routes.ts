@@ -134,7 +134,10 @@ export class Routes {
     const onFailure = (error: unknown, attempt: number): void =>
       this.#options.log.warn({ err: error, attempt }, "routes could not be read; trying again");
     const options = { ...reading, clock: this.#clock, signal, onFailure };
-    while ((await retry(options, () => this.#readPending())) === true);
+    let hasRead: boolean;
+    do {
+      hasRead = (await retry(options, () => this.#readPending())) === true;
+    } while (hasRead);
   }
 
   /** False when nothing was pending. */

@@ -35,7 +35,7 @@ function readCsv(text: string): (string | null)[][] {
   let end = 0;
   for (let found = form.exec(text); found !== null; found = form.exec(text)) {
     const [, value = "", after = ""] = found;
-    line.push(value === "" ? null : value.startsWith('"') ? value.slice(1, -1).replaceAll('""', '"') : value);
+    line.push(readValue(value));
     end = form.lastIndex;
     if (after === ",") continue;
     lines.push(line);
@@ -43,6 +43,11 @@ function readCsv(text: string): (string | null)[][] {
   }
   assert.equal(end, text.length, "nothing is left over");
   return lines;
+}
+
+function readValue(value: string): string | null {
+  if (value === "") return null;
+  return value.startsWith('"') ? value.slice(1, -1).replaceAll('""', '"') : value;
 }
 
 const columnOf = (name: string): number => csvHead.trimEnd().split(",").indexOf(name);

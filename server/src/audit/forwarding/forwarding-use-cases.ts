@@ -120,7 +120,7 @@ async function show(db: Db, projectId: ProjectId): Promise<AuditForwarding> {
   const row = await store.readProjectForwarding(db, projectId);
   if (row?.url === undefined || row.url === null) throw noForwarding();
   const { number } = await readHead(db, chainOf(projectId));
-  const state = row.paused_at !== null ? "paused" : row.failures > 0 ? "failing" : "active";
+  const state = stateOf(row);
   return {
     url: withoutQuery(row.url),
     state,
@@ -132,6 +132,11 @@ async function show(db: Db, projectId: ProjectId): Promise<AuditForwarding> {
     nextAttemptAt: state === "failing" ? row.due_at : null,
     reason: row.reason,
   };
+}
+
+function stateOf({ paused_at, failures }: store.ForwardingRow): AuditForwarding["state"] {
+  if (paused_at !== null) return "paused";
+  return failures > 0 ? "failing" : "active";
 }
 
 function withoutQuery(url: string): string {

@@ -10,7 +10,7 @@ import { toJson } from "#store/json.ts";
 import { notify } from "#store/notify.ts";
 import { addNotices, spentOf, writeState, type Budget, type Notice } from "./budget-store.ts";
 import { wholeCentsOf, contentOf, messageOf, titleOf, type BudgetEvent } from "./budget-text.ts";
-import { judgeBudget, type BudgetState } from "./budget.ts";
+import { judgeBudget, type BudgetState, type BudgetStep } from "./budget.ts";
 
 export type BudgetStepParts = Pick<Foundation, "clock" | "log"> & {
   /** Whether mail is configured. */
@@ -27,8 +27,9 @@ export async function takeStep(tx: Tx, budget: Budget, before: BudgetState, part
   const nowMs = parts.clock.now();
   const period = periodOf(nowMs);
   const spentMicros = await spentOf(tx, budget, period);
-  const { state, warning, turn } = judgeBudget(budget.terms, before, { period, spentMicros });
-  const stoppedAt = !state.isStopped ? null : turn === "stop" ? new Date(nowMs) : (budget.stoppedAt ?? new Date(nowMs));
+  const step = judgeBudget(budget.terms, before, { period, spentMicros });
+  const { state, warning, turn } = step;
+  const stoppedAt = stoppedAtAfter(step, budget, nowMs);
   const after = { ...budget, state, stoppedAt };
   await writeState(tx, budget.id, state, stoppedAt);
   if (warning !== null) await tell(tx, after, { kind: "warn", percent: warning, spentMicros }, parts);
@@ -37,6 +38,13 @@ export async function takeStep(tx: Tx, budget: Budget, before: BudgetState, part
     await notify(tx, "plans", budget.projectId);
   }
   return after;
+}
+
+/** When the budget stopped calls; null: it does not stop them. */
+function stoppedAtAfter({ state, turn }: BudgetStep, budget: Budget, nowMs: number): Date | null {
+  if (!state.isStopped) return null;
+  if (turn === "stop") return new Date(nowMs);
+  return budget.stoppedAt ?? new Date(nowMs);
 }
 
 async function tell(tx: Tx, budget: Budget, event: BudgetEvent, parts: BudgetStepParts): Promise<void> {

@@ -64,10 +64,13 @@ export function messageOf(budget: Budget, event: BudgetEvent): string {
 }
 
 /** The subject of a mail. */
-export function titleOf(budget: BudgetScope, { kind, percent }: BudgetEvent): string {
-  const what =
-    kind === "warn" ? `${percent ?? 0} % of the budget is used` : kind === "stop" ? "budget used up" : "budget";
-  return `Slipway: ${what}, ${subjectOf(budget)}`;
+export function titleOf(budget: BudgetScope, event: BudgetEvent): string {
+  return `Slipway: ${shortOf(event)}, ${subjectOf(budget)}`;
+}
+
+function shortOf({ kind, percent }: BudgetEvent): string {
+  if (kind === "warn") return `${percent ?? 0} % of the budget is used`;
+  return kind === "stop" ? "budget used up" : "budget";
 }
 
 /** The content posted to a budget's URL. */

@@ -45,7 +45,7 @@ test("in whatever steps the same sum is reached, what is warned of and stopped i
   const sums = fc.array(fc.bigInt(0n, 20_000_000n), { minLength: 1 });
   fc.assert(
     fc.property(sums, (spent) => {
-      const rising = spent.toSorted((one, other) => (one < other ? -1 : one > other ? 1 : 0));
+      const rising = spent.toSorted((one, other) => Number(one - other));
       let state = fresh;
       let stops = 0;
       const warnings: number[] = [];

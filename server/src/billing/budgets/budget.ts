@@ -38,6 +38,8 @@ export function judgeBudget(
   const warnedPercent = Math.max(warned, ...reached);
   const isStopped = terms.isStop && spentMicros >= terms.amountMicros;
   const wasStopped = before.isStopped && before.period === period;
-  const turn = isStopped && !wasStopped ? "stop" : !isStopped && before.isStopped ? "resume" : null;
+  let turn: BudgetStep["turn"] = null;
+  if (isStopped && !wasStopped) turn = "stop";
+  else if (!isStopped && before.isStopped) turn = "resume";
   return { state: { period, warnedPercent, isStopped }, warning: warnedPercent > warned ? warnedPercent : null, turn };
 }

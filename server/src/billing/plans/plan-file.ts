@@ -69,8 +69,13 @@ function lineOf(text: string, wanted: string): number | null {
   for (const [index, line] of text.split("\n").entries()) {
     const header = /^\s*\[\s*([^[\]]+?)\s*\]/.exec(line)?.[1];
     const key = /^\s*([\w.\s"'-]+?)\s*=/.exec(line)?.[1];
-    if (header !== undefined) table = plain(header);
-    const here = header !== undefined ? table : key === undefined ? null : plain(`${table}.${key}`);
+    let here: string | null = null;
+    if (header !== undefined) {
+      table = plain(header);
+      here = table;
+    } else if (key !== undefined) {
+      here = plain(`${table}.${key}`);
+    }
     if (here !== null && here.replace(/^\./, "") === wanted) return index + 1;
   }
   return null;
