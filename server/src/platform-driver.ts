@@ -1,5 +1,6 @@
 // Opens the driver that this start uses, and says what it cannot run. A part of `platform.ts`.
-import type { WhyNever } from "#apps/hardware-fields.ts";
+import type { Advised } from "@slipway/contract/advice.ts";
+import type { HardwareWish } from "#apps/hardware-fields.ts";
 import { driverOfApps } from "#deploy/release-store.ts";
 import { chooseDriver, keepDriver } from "#drivers/choose-driver.ts";
 import { whyNoRuntime } from "#drivers/container-runtimes.ts";
@@ -31,7 +32,8 @@ export async function openChosenDriver(
 /** Why no replica that wants this could ever start here, in a sentence; null: one could. */
 export function whyNeverHere(
   { placement, capabilities }: Driver,
-  ...[wanted, advised]: Parameters<WhyNever>
+  wanted: HardwareWish,
+  advised: Advised,
 ): string | null {
   return (
     whyNever(placement.pools, wanted, advised) ??

@@ -150,7 +150,10 @@ function addReplicaUse(metrics: Metrics, { driver, replicaUses }: Parts): void {
   metrics.gauge("slipway_gpus", "GPUs by pool, compute type and state; lost: one that does not answer.", () => {
     const claimed = new Set([...placement.claims.values()].flatMap(({ gpus }) => gpus));
     const all = placement.pools.flatMap(({ name: pool, gpus }) => gpus.map((gpu) => ({ ...gpu, pool })));
-    const stateOf = ({ id, isUsable }: Gpu): string => (isUsable ? (claimed.has(id) ? "used" : "free") : "lost");
+    const stateOf = ({ id, isUsable }: Gpu): string => {
+      if (!isUsable) return "lost";
+      return claimed.has(id) ? "used" : "free";
+    };
     const groups = Map.groupBy(all, (gpu) => [gpu.pool, gpu.compute, stateOf(gpu)].join(" "));
     return Array.from(groups, ([key, { length: value }]) => {
       const [pool = "", compute = "", state = ""] = key.split(" ");

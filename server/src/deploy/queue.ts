@@ -118,7 +118,10 @@ export class BuildQueue {
     if ((await endAbandoned(db, ids)) > 0) this.#tidySoon();
     const cancelled = ids.length === 0 ? [] : await readCancelled(db, ids);
     for (const { id, reason } of cancelled) this.#running.get(id)?.control.abort(new BuildStopped("cancelled", reason));
-    while (await this.#beginNext());
+    let hasBegun: boolean;
+    do {
+      hasBegun = await this.#beginNext();
+    } while (hasBegun);
     if (this.#options.clock.monotonicMs() >= this.#tidyAtMs) this.#tidying ??= this.#tidy();
   }
 

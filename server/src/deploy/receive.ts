@@ -42,14 +42,20 @@ export async function receiveBuild(tx: Tx, build: NewBuild): Promise<ReceivedBui
 }
 
 /** The files of an app without a repository. */
-async function uploadFor(tx: Tx, { appId, commit, branch }: NewBuild): Promise<string> {
-  const given = commit === undefined ? (branch === undefined ? null : "branch") : "commit";
+async function uploadFor(tx: Tx, build: NewBuild): Promise<string> {
+  const given = givenOf(build);
   if (given !== null) {
     throw new Fault("invalid", `${given} is given, but the app has no repository: its files are uploaded.`);
   }
-  const upload = await latestUpload(tx, appId);
+  const upload = await latestUpload(tx, build.appId);
   if (upload !== undefined) return upload;
   throw new Fault("conflict", "The app has no repository, and no files of it were uploaded yet (POST …/apps).");
+}
+
+/** The field that asks for something of a repository; null: there is none. */
+function givenOf({ commit, branch }: NewBuild): "commit" | "branch" | null {
+  if (commit !== undefined) return "commit";
+  return branch === undefined ? null : "branch";
 }
 
 /**

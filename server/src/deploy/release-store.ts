@@ -14,7 +14,9 @@ export async function driverOfApps(db: Db): Promise<"process" | "docker" | null>
     select (select artifact ->> 'kind' from releases order by created_at desc limit 1) as kind from apps limit 1`.execute(
     db,
   );
-  return rows[0] === undefined ? null : rows[0].kind === "docker" ? "docker" : "process";
+  const [row] = rows;
+  if (row === undefined) return null;
+  return row.kind === "docker" ? "docker" : "process";
 }
 
 /**

@@ -135,7 +135,8 @@ function namesWithVersion(packages: PackageVersions, sign: string): string[] {
 }
 
 function byName([a]: [string, string], [b]: [string, string]): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  if (a < b) return -1;
+  return a > b ? 1 : 0;
 }
 
 function refused(name: string, version: string, allowed: string): Checked<string> {

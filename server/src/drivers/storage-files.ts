@@ -328,12 +328,13 @@ async function entryOf(folder: Folder, name: string): Promise<StoredEntry | null
 
 function requireFile(stats: Stats, path: StoragePath): void {
   if (stats.isFile()) return;
-  const what = stats.isDirectory()
-    ? "a folder"
-    : stats.isSymbolicLink()
-      ? "a link, which is not followed"
-      : "not a file";
-  throw new Fault("not_usable", `${shown(path)} is ${what}: only files can be read.`);
+  throw new Fault("not_usable", `${shown(path)} is ${kindOf(stats)}: only files can be read.`);
+}
+
+/** What is there instead of a file. */
+function kindOf(stats: Stats): string {
+  if (stats.isDirectory()) return "a folder";
+  return stats.isSymbolicLink() ? "a link, which is not followed" : "not a file";
 }
 
 function noFolder(path: StoragePath): Fault {

@@ -5,7 +5,7 @@ import { chownSync, mkdirSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "#lib/log.ts";
-import type { Capabilities, Driver, ReplicaSpec } from "./driver.ts";
+import type { Capabilities, ReplicaSpec } from "./driver.ts";
 import { removeTree } from "./remove-folder.ts";
 
 /** Where a sandboxed app sees what it shares with the other apps of its project. */
@@ -67,7 +67,8 @@ export async function collectStorage(
     isUserOwned = false,
     log,
   }: { readonly storageDir: string; readonly isUserOwned?: boolean; readonly log: Log },
-  ...[readGone, signal]: Parameters<Driver["collectStorage"]>
+  readGone: (storages: readonly string[]) => Promise<readonly string[]>,
+  signal: AbortSignal,
 ): Promise<void> {
   const { projects, apps } = await storagesIn(storageDir);
   const dirs = new Map([

@@ -81,7 +81,7 @@ export class OutwardGuard {
     if (url === null || url.hostname === "") return { problem: "The URL's host or port cannot be understood." };
     // A trailing dot marks a name as fully qualified, which all names here are; TLS and receivers do not use it.
     const host = url.hostname.replace(/^\[|\]$|\.$/g, "");
-    const port = url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port);
+    const port = url.port === "" ? portOf(url.protocol) : Number(url.port);
     const problem = this.#portProblem(port) ?? this.#hostProblem({ host, port, authority });
     return problem === null ? { url, host, port } : { problem };
   }
@@ -133,6 +133,11 @@ export class OutwardGuard {
     if (!places.some((place) => everyAddress.includes(place.host))) return false;
     return this.#machineAddresses().some((one) => readAddress(one)?.toString() === address);
   }
+}
+
+/** The port of URLs that name none. */
+function portOf(protocol: string): number {
+  return protocol === "https:" ? 443 : 80;
 }
 
 /** Listeners are compared as text, so each must be in normalized form. */

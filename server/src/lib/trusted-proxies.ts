@@ -31,7 +31,8 @@ export class TrustedProxies {
     for (const range of ranges) {
       const [address = "", bits] = range.split("/");
       const family = familyOf(address);
-      this.#ranges.addSubnet(address, bits === undefined ? (family === "ipv6" ? 128 : 32) : Number(bits), family);
+      const bitsMax = family === "ipv6" ? 128 : 32;
+      this.#ranges.addSubnet(address, bits === undefined ? bitsMax : Number(bits), family);
     }
   }
 

@@ -24,7 +24,10 @@ export function endpointWatch(parts: EndpointWatchParts): Loop {
     clock,
     log,
     turn: async (signal) => {
-      while ((await pauseDead(parts)) === batchMax && !signal.aborted);
+      let pausedCount: number;
+      do {
+        pausedCount = await pauseDead(parts);
+      } while (pausedCount === batchMax && !signal.aborted);
     },
   });
 }

@@ -6,7 +6,7 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
 import type { Checked } from "#deploy/checked.ts";
 import { commitText, type FetchedSource, type Source } from "#deploy/source.ts";
-import type { BuildId } from "#lib/ids.ts";
+import type { AppId, BuildId } from "#lib/ids.ts";
 import type { Log } from "#lib/log.ts";
 import type { OutwardGuard } from "#lib/outward-guard.ts";
 import { explainMissingBranch, isBranchMissing } from "./git-error.ts";
@@ -93,7 +93,10 @@ export class GitSource implements Source {
     await removeFolder(join(this.#options.sourcesDir, buildId));
   }
 
-  async collect(...[readBuilding, readApps]: Parameters<Source["collect"]>): Promise<void> {
+  async collect(
+    readBuilding: () => Promise<readonly BuildId[]>,
+    readApps: (appIds: readonly string[]) => Promise<readonly AppId[]>,
+  ): Promise<void> {
     const names = await readdir(this.#options.sourcesDir).catch(() => []);
     const kept = new Set<string>([knownHostsName, checkoutsName, asksName, ...(await readBuilding())]);
     for (const name of names) {

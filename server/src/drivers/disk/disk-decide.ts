@@ -51,7 +51,8 @@ export function diskState(room: FreeSpace, limits: DiskLimits): DiskState {
     room.bytes / Math.max(1, limits.reserveBytes),
     room.files === null ? 1 : room.files / Math.max(1, limits.reserveFiles),
   );
-  return share < criticalShare ? "critical" : share < 1 ? "short" : "enough";
+  if (share < criticalShare) return "critical";
+  return share < 1 ? "short" : "enough";
 }
 
 /**

@@ -89,7 +89,8 @@ function reasonOf(
     if (lack === "lost") return `None of the platform's ${types}${there} answers; a replica starts when one does.`;
   }
   const isEverywhere = free.every(({ pool }) => group.candidates.some((one) => one.free.pool === pool));
-  const place = isEverywhere ? (free.length > 1 ? " in one place" : "") : " in a place that suits it";
+  let place = " in a place that suits it";
+  if (isEverywhere) place = free.length > 1 ? " in one place" : "";
   return `A replica${there} needs ${needsOf(group, place)}; it starts when there is enough.`;
 }
 

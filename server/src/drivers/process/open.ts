@@ -81,9 +81,15 @@ export async function openProcessDriver(
 
 function refuseLess({ appNetwork }: ProcessDriverConfig, sandbox: Sandbox): void {
   if (appNetwork.mode !== "own") return;
-  const shared = sandbox.kind === "none" ? sandbox : sandbox.network.kind === "shared" ? sandbox.network : null;
-  if (shared === null) return;
+  const reason = whyShared(sandbox);
+  if (reason === null) return;
   throw new CannotStart(
-    `SLIPWAY_APP_NETWORK is own, but replicas cannot have their own networks here: ${shared.reason}. Fix that, or set it to auto.`,
+    `SLIPWAY_APP_NETWORK is own, but replicas cannot have their own networks here: ${reason}. Fix that, or set it to auto.`,
   );
+}
+
+/** Why replicas share the machine's network; null: each has its own. */
+function whyShared(sandbox: Sandbox): string | null {
+  if (sandbox.kind === "none") return sandbox.reason;
+  return sandbox.network.kind === "shared" ? sandbox.network.reason : null;
 }
