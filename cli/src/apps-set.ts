@@ -132,7 +132,8 @@ function valueOf(field: Field, text: string): unknown {
     case "integer":
       return Number.isNaN(Number(text)) ? text : Number(text);
     case "boolean":
-      return text === "true" ? true : text === "false" ? false : text;
+      if (text === "true") return true;
+      return text === "false" ? false : text;
     case "list":
       return text.split(",").map((one) => one.trim());
     default:

@@ -63,9 +63,15 @@ export async function showBuildLog(at: At, named: string, count: number | null):
     lines.push(...page.logs);
     nextToken = page.nextPageToken;
     if (nextToken !== undefined) continue;
-    for (const line of count === null ? lines : count === 0 ? [] : lines.slice(-count)) print(line);
+    for (const line of lastOf(lines, count)) print(line);
     return unfinished.has(page.status) ? 0 : ended(at, { status: page.status }, printed);
   }
+}
+
+/** The last `count` lines; null: all. */
+function lastOf(lines: readonly Fields[], count: number | null): readonly Fields[] {
+  if (count === null) return lines;
+  return count === 0 ? [] : lines.slice(-count);
 }
 
 /** Tells how the build ended. Only who follows it gets its end as exit code. */

@@ -95,7 +95,12 @@ export async function projectsOf({ client }: Pick<Connection, "client">): Promis
     id: textOf(one, "id"),
     name: textOf(one, "name"),
   }));
-  return found.toSorted((one, other) => (one.name < other.name ? -1 : one.name > other.name ? 1 : 0));
+  return found.toSorted(byName);
+}
+
+function byName(one: Project, other: Project): number {
+  if (one.name < other.name) return -1;
+  return one.name > other.name ? 1 : 0;
 }
 
 /** The project with this id or name. Throws `Refused` when there is none, or when several have the name. */

@@ -42,8 +42,11 @@ export function misnamed(path: string): Refused {
 
 /** The refusal of what cannot be read. */
 export function unreadable(shown: string, error: unknown): Refused {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  const denied = code === "EACCES" || code === "EPERM";
-  const why = denied ? "you have no permission" : error instanceof Error ? error.message : String(error);
-  return new Refused(`${shown} cannot be read: ${why}.`, { cause: error });
+  return new Refused(`${shown} cannot be read: ${whyUnreadable(error)}.`, { cause: error });
+}
+
+function whyUnreadable(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = "code" in error ? error.code : undefined;
+  return code === "EACCES" || code === "EPERM" ? "you have no permission" : error.message;
 }

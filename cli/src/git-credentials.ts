@@ -37,14 +37,10 @@ is asked for on a terminal, and read from standard input elsewhere.`,
       "ssh-key": { value: "<file>", about: "A file with a private key." },
       username: { value: "<name>", about: "Default: x-access-token for a token, git for a key." },
     },
-    async change({ api, path, given, machine }) {
+    async change(at) {
+      const { api, path, given } = at;
       const file = given.text("ssh-key");
-      const secret =
-        file !== undefined
-          ? await keyText(file)
-          : machine.isInteractive
-            ? await askSecret(`Token for ${given.operand("host")}: `)
-            : (await readInput()).toString().trim();
+      const secret = file === undefined ? await readToken(at) : await keyText(file);
       if (secret === "") throw misuse("The token is missing: type it, or send it to standard input.");
       const kind = file === undefined ? ("token" as const) : ("ssh_key" as const);
       const body = { kind, secret, ...defined({ username: given.text("username") }) };
@@ -68,6 +64,13 @@ is asked for on a terminal, and read from standard input elsewhere.`,
     said: ({ message }) => message,
   }),
 };
+
+/** The token, asked for on a terminal and read from standard input elsewhere; "": there is none. */
+async function readToken({ given, machine }: At): Promise<string> {
+  if (machine.isInteractive) return await askSecret(`Token for ${given.operand("host")}: `);
+  const input = await readInput();
+  return input.toString().trim();
+}
 
 async function keyText(file: string): Promise<string> {
   try {

@@ -9,7 +9,7 @@ const timeForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/;
 export function endOf(given: string, { option, nowMs }: { option: string; nowMs: number }): string | null {
   if (given === "never") return null;
   const ms = durationMs(given);
-  const endMs = ms === null ? (timeForm.test(given) ? Date.parse(given) : Number.NaN) : nowMs + ms;
+  const endMs = ms === null ? timeIn(given) : nowMs + ms;
   const end = new Date(endMs);
   if (!Number.isNaN(end.getTime())) return end.toISOString();
   throw misread(option, given, "90d, 12h, a time such as 2027-01-31T12:00:00Z, or never");
@@ -25,10 +25,15 @@ export function secondsOf(given: string, option: string): number {
 /** The time in RFC 3339 that is `given` (`10m`, `2h`, …) ago, or that `given` says. Pure. */
 export function timeBefore(given: string, { option, nowMs }: { option: string; nowMs: number }): string {
   const ms = durationMs(given);
-  const startMs = ms === null ? (timeForm.test(given) ? Date.parse(given) : Number.NaN) : nowMs - ms;
+  const startMs = ms === null ? timeIn(given) : nowMs - ms;
   const start = new Date(startMs);
   if (!Number.isNaN(start.getTime())) return start.toISOString();
   throw misread(option, given, "10m, 2h, 7d, or a time such as 2027-01-31T12:00:00Z");
+}
+
+/** The time that is given, in milliseconds; NaN: it is none. */
+function timeIn(given: string): number {
+  return timeForm.test(given) ? Date.parse(given) : Number.NaN;
 }
 
 function durationMs(given: string): number | null {

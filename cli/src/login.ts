@@ -136,13 +136,18 @@ function codeOf(body: unknown): string | undefined {
 }
 
 function notApproved(code: string, cause?: unknown): Refused {
-  const why =
-    code === "access_denied"
-      ? "The sign-in was denied in the browser."
-      : code === "expired_token"
-        ? "The code was not approved in time. Try again: slipway login"
-        : "The sign-in can no longer be completed. Try again: slipway login";
-  return new Refused(why, { cause });
+  return new Refused(whyNotApproved(code), { cause });
+}
+
+function whyNotApproved(code: string): string {
+  switch (code) {
+    case "access_denied":
+      return "The sign-in was denied in the browser.";
+    case "expired_token":
+      return "The code was not approved in time. Try again: slipway login";
+    default:
+      return "The sign-in can no longer be completed. Try again: slipway login";
+  }
 }
 
 async function keep(url: string, tokens: Tokens, machine: Machine): Promise<void> {

@@ -14,15 +14,7 @@ const portByDefault = 8000;
 /** For a folder with a `package.json`. `webCommand`: of its Procfile. */
 export function nodeDockerfile(folder: string, webCommand: string | null): MadeDockerfile {
   const scripts = scriptsOf(folder);
-  const file = ["server.js", "index.js", "app.js", "main.js"].find((name) => existsSync(join(folder, name)));
-  const command =
-    webCommand !== null
-      ? ["sh", "-c", webCommand]
-      : "start" in scripts
-        ? ["npm", "start"]
-        : file === undefined
-          ? null
-          : ["node", file];
+  const command = nodeCommand({ folder, scripts, webCommand });
   if (command === null) {
     return { why: 'package.json has no start script. Add one, such as "start": "node server.js", then: slipway init' };
   }
@@ -41,6 +33,21 @@ export function nodeDockerfile(folder: string, webCommand: string | null): MadeD
     `CMD ${JSON.stringify(command)}`,
   ];
   return { framework: "Node.js", port, text: textWith(lines) };
+}
+
+type NodeApp = {
+  readonly folder: string;
+  readonly scripts: Readonly<Record<string, unknown>>;
+  readonly webCommand: string | null;
+};
+
+/** What starts the app; null: nothing says so. */
+function nodeCommand({ folder, scripts, webCommand }: NodeApp): readonly string[] | null {
+  if (webCommand !== null) return ["sh", "-c", webCommand];
+  if ("start" in scripts) return ["npm", "start"];
+  const names = ["server.js", "index.js", "app.js", "main.js"];
+  const file = names.find((name) => existsSync(join(folder, name)));
+  return file === undefined ? null : ["node", file];
 }
 
 /** For a folder with a `go.mod`. */

@@ -54,7 +54,7 @@ failed for good and can be run again.`,
       STATE: ({ status }) => state(status),
       CODE: ({ statusCode }) => statusCode,
       FUNCTION: ({ functionName }) => functionName,
-      KIND: (run) => (run.websocket ? "socket" : run.async ? "async" : "call"),
+      KIND: kindOf,
       CREATED: ({ createdAt }) => moment(createdAt),
       TOOK: ({ totalResponseTimeMs }) => spanText(totalResponseTimeMs),
       REASON: ({ reason }) => reason ?? "",
@@ -178,4 +178,9 @@ failed for good and can be run again.`,
 
 function deadQuery(given: At["given"]) {
   return defined({ status: choice(given, "status", ["failure", "timeout"]) });
+}
+
+function kindOf(run: { readonly websocket: boolean; readonly async: boolean }): string {
+  if (run.websocket) return "socket";
+  return run.async ? "async" : "call";
 }

@@ -19,9 +19,7 @@ export function sourceFiles(folder: string, form: RegExp): string[] {
 type Look = { readonly folder: string; readonly form: RegExp; readonly path: string; readonly depth: number };
 
 function filesBelow({ folder, form, path, depth }: Look): string[] {
-  const entries = entriesOf(join(folder, path)).toSorted((one, other) =>
-    rank(one.name) === rank(other.name) ? (one.name < other.name ? -1 : 1) : rank(one.name) - rank(other.name),
-  );
+  const entries = entriesOf(join(folder, path)).toSorted(byRank);
   const at = (name: string): string => (path === "" ? name : `${path}/${name}`);
   const files = entries.filter((entry) => entry.isFile() && form.test(entry.name)).map(({ name }) => at(name));
   const folders = entries.filter((entry) => entry.isDirectory() && /^[A-Za-z_][\w-]*$/.test(entry.name));
@@ -41,6 +39,12 @@ function entriesOf(folder: string): Dirent[] {
     // Whoever deploys it will be told.
     return [];
   }
+}
+
+/** Compares by rank, and within one rank by name. */
+function byRank({ name: one }: Dirent, { name: other }: Dirent): number {
+  if (rank(one) !== rank(other)) return rank(one) - rank(other);
+  return one < other ? -1 : 1;
 }
 
 function rank(name: string): number {

@@ -39,8 +39,7 @@ type Named = { readonly file: string; readonly path: string };
  * it was, or whole and new.
  */
 export async function uploadAny(at: At, { file, path }: Named): Promise<Uploaded> {
-  const name = basename(resolve(file));
-  const wanted = path === "" ? name : path.endsWith("/") ? path + name : path;
+  const wanted = wantedPath({ file, path });
   const progress = new Progress(at.machine);
   try {
     const isFolder = await stat(file).then((found) => found.isDirectory());
@@ -54,6 +53,13 @@ export async function uploadAny(at: At, { file, path }: Named): Promise<Uploaded
   } finally {
     progress.clear();
   }
+}
+
+/** The path in the volume: one that ends with a slash is the folder that takes the file. */
+function wantedPath({ file, path }: Named): string {
+  const name = basename(resolve(file));
+  if (path === "") return name;
+  return path.endsWith("/") ? path + name : path;
 }
 
 async function uploadFolder(at: At, { file: folder, path }: Named, progress: Progress): Promise<Uploaded> {

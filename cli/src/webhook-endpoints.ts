@@ -18,8 +18,7 @@ export const webhookEndpoints = {
     items: (at) => paged(at, (query) => answerOf(at.api.GET(route, { params: { path: at.path, query } }))),
     columns: {
       ENDPOINT: ({ id }) => id,
-      STATE: ({ pausedAt, failingSince }) =>
-        state(pausedAt !== null ? "paused" : failingSince !== null ? "failing" : "active"),
+      STATE: (endpoint) => state(stateOf(endpoint)),
       WAITING: ({ waiting }) => waiting,
       "LAST SUCCESS": ({ lastSuccessAt }) => moment(lastSuccessAt),
       URL: ({ url }) => url,
@@ -72,4 +71,11 @@ short: 3 attempts within seconds.`,
 
 function paramsOf({ path, given }: At) {
   return { params: { path: { ...path, endpoint_id: given.operand("endpoint") } } };
+}
+
+type EndpointTimes = { readonly pausedAt: string | null; readonly failingSince: string | null };
+
+function stateOf({ pausedAt, failingSince }: EndpointTimes): string {
+  if (pausedAt !== null) return "paused";
+  return failingSince !== null ? "failing" : "active";
 }
