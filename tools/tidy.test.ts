@@ -39,7 +39,13 @@ function tableOfArchitecture(): Record<string, string | string[] | undefined> {
   for (const [, names = "", allowed = ""] of section.matchAll(/^\| ([\w, .]+) \| ([^|]+) \|$/gm)) {
     const cell = allowed.replace(/\(.*\)/, "").trim();
     if (!areas.includes(names)) continue;
-    rows[names] = cell === "–" ? [] : cell.includes(",") ? cell : cell.split(" ");
+    rows[names] = importsIn(cell);
   }
   return rows;
+}
+
+/** The names in a cell; a sentence is left as it is. */
+function importsIn(cell: string): string | string[] {
+  if (cell === "–") return [];
+  return cell.includes(",") ? cell : cell.split(" ");
 }

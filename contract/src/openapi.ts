@@ -150,15 +150,23 @@ function ownRefusals({ refusals: own = {} }: Route): Json {
 }
 
 function accessNotes(route: Route): string[] {
-  const access =
-    route.access === "public"
-      ? "Needs no token."
-      : route.access === "any"
-        ? "Needs a valid token."
-        : route.access === "person"
-          ? "Needs the access token of a person."
-          : `Needs the permission \`${route.access}\`${route.access === "platform.manage" ? ", which operators have" : " in the project"}.`;
+  const access = accessNote(route);
   return route.audit === null ? [access] : [access, `Recorded in the audit log as \`${route.audit}\`.`];
+}
+
+function accessNote({ access }: Route): string {
+  switch (access) {
+    case "public":
+      return "Needs no token.";
+    case "any":
+      return "Needs a valid token.";
+    case "person":
+      return "Needs the access token of a person.";
+    case "platform.manage":
+      return `Needs the permission \`${access}\`, which operators have.`;
+    default:
+      return `Needs the permission \`${access}\` in the project.`;
+  }
 }
 
 function pathParameters(path: string): Json[] {

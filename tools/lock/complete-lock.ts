@@ -44,7 +44,7 @@ function entryFor({ name, version, isForDevelopment }: Missing): LockEntry {
   if (form === null)
     throw new Error(`${name}@${version} is missing and its name does not say which platform it is for`);
   const [, os = "", cpu = "", abi = ""] = form;
-  const libc = abi.startsWith("musl") ? ["musl"] : abi.startsWith("gnu") ? ["glibc"] : null;
+  const libc = libcOf(abi);
   return {
     version,
     cpu: [cpu],
@@ -53,4 +53,10 @@ function entryFor({ name, version, isForDevelopment }: Missing): LockEntry {
     optional: true,
     os: [os],
   };
+}
+
+/** The C library in the name of a platform; null: it names none. */
+function libcOf(abi: string): string[] | null {
+  if (abi.startsWith("musl")) return ["musl"];
+  return abi.startsWith("gnu") ? ["glibc"] : null;
 }
