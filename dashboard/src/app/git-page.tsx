@@ -53,6 +53,7 @@ export function GitPage(): ReactNode {
   const ref = useApp();
   const app = useQuery(appQuery(ref));
   const mayChange = useMay(ref.project)("apps.update");
+  const repository = app.data?.gitRepo;
   useTitle("Git", ref.app);
   return (
     <>
@@ -67,17 +68,26 @@ export function GitPage(): ReactNode {
         )}
       </Answer>
       {typeof app.data?.autoDeployPausedAt === "string" && mayChange ? <ResumeDeploys /> : null}
-      {app.data === undefined ? null : app.data.gitRepo === null ? (
-        <p className="muted">To deploy its pushes, set gitRepo on the page Settings.</p>
-      ) : (
-        <>
-          <h2>Hook</h2>
-          <Hook mayChange={mayChange} />
-          <h2>Deliveries</h2>
-          <Deliveries />
-          <GitCredentials project={ref.project} repository={app.data.gitRepo} />
-        </>
-      )}
+      {repository === undefined ? null : <Pushes repository={repository} mayChange={mayChange} />}
+    </>
+  );
+}
+
+type PushesProps = { readonly repository: string | null; readonly mayChange: boolean };
+
+/** How pushes arrive. */
+function Pushes({ repository, mayChange }: PushesProps): ReactNode {
+  const { project } = useApp();
+  if (repository === null) {
+    return <p className="muted">To deploy its pushes, set gitRepo on the page Settings.</p>;
+  }
+  return (
+    <>
+      <h2>Hook</h2>
+      <Hook mayChange={mayChange} />
+      <h2>Deliveries</h2>
+      <Deliveries />
+      <GitCredentials project={project} repository={repository} />
     </>
   );
 }

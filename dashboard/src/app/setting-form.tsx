@@ -4,6 +4,7 @@ import { Button, NativeSelect, TextInput } from "@mantine/core";
 import type { Field } from "@slipway/contract/field.ts";
 import { api, ask } from "#api.ts";
 import { useRun } from "#parts/form.tsx";
+import { choicesOf } from "#parts/setting-choices.ts";
 import { pathOf, queryClient } from "#queries.ts";
 import { useApp } from "./app-frame.tsx";
 
@@ -109,7 +110,7 @@ type InputProps = {
 };
 
 function Input({ name, field, text, onText }: InputProps): ReactNode {
-  const choices = field?.kind === "boolean" ? ["true", "false"] : field?.kind === "choice" ? field.choices : null;
+  const choices = choicesOf(field);
   if (choices !== null) {
     const data =
       field?.kind === "choice" && field.default === null ? [{ value: "", label: "default" }, ...choices] : [...choices];

@@ -5,7 +5,9 @@ import { NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { FieldName } from "@slipway/contract/app-fields.ts";
 import { computeTypes } from "@slipway/contract/app-choices.ts";
+import type { Field } from "@slipway/contract/field.ts";
 import { api, ask } from "#api.ts";
+import { choicesOf } from "#parts/setting-choices.ts";
 import { defaultText, listOf, problemOf, rowOf, type Texts } from "./setting-values.ts";
 
 /** What is typed, what the platform refused, and how to change it. */
@@ -22,6 +24,12 @@ export type SettingsForm = {
 
 /** Values to choose from, while others can be typed; `note` says how they were found, and is read out when it changes. */
 export type Offer = { readonly values: readonly string[]; readonly note: string };
+
+/** The keys that a phone shows. */
+function inputModeOf({ kind }: Field): "decimal" | "numeric" | undefined {
+  if (kind === "number") return "decimal";
+  return kind === "integer" ? "numeric" : undefined;
+}
 
 /** What counts where nothing is typed. */
 function otherwise({ inherited }: SettingsForm, name: FieldName): string {
@@ -74,7 +82,7 @@ export function SettingField({
     onBlur: () => setLeft(true),
     onChange: ({ currentTarget: { value } }: { currentTarget: { value: string } }) => form.change(name, value),
   };
-  const choices = row.kind === "boolean" ? ["true", "false"] : row.kind === "choice" ? row.choices : null;
+  const choices = choicesOf(row);
   if (choices !== null) {
     return <NativeSelect {...shared} data={[{ value: "", label: otherwise(form, name) }, ...choices]} />;
   }
@@ -83,7 +91,7 @@ export function SettingField({
       {...shared}
       list={offer && `${fieldId(name)}-offer`}
       type={"isSecret" in row ? "password" : "text"}
-      inputMode={row.kind === "number" ? "decimal" : row.kind === "integer" ? "numeric" : undefined}
+      inputMode={inputModeOf(row)}
       autoComplete="off"
       spellCheck={false}
       required={isRequired}

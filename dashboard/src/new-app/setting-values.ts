@@ -14,10 +14,16 @@ export function rowOf(name: FieldName): Field {
 export function valueOf(name: FieldName, text: string): unknown {
   const { kind } = rowOf(name);
   if (kind === "number" || kind === "integer") return Number.isFinite(Number(text)) ? Number(text) : text;
-  if (kind === "boolean") return text === "true" ? true : text === "false" ? false : text;
+  if (kind === "boolean") return booleanOf(text);
   // A list with one element is split into words as in a shell.
   if (name === "entrypoint") return [text];
   return kind === "list" ? listOf(text) : text;
+}
+
+/** True or false. Another text stays as it is: the contract says what is wrong with it. */
+function booleanOf(text: string): boolean | string {
+  if (text === "true") return true;
+  return text === "false" ? false : text;
 }
 
 /** The parts between commas. */

@@ -38,7 +38,7 @@ export function SettingsList({ label, content, overrideOf }: SettingsListProps):
 }
 
 function cellsOf(setting: TomlSetting, override: string): readonly ReactNode[] {
-  const { path, name, problem } = setting;
+  const { path, name } = setting;
   return [
     <code key="path" title={name === null ? undefined : rowOf(name).about}>
       {path}
@@ -49,18 +49,24 @@ function cellsOf(setting: TomlSetting, override: string): readonly ReactNode[] {
     <span key="default" className="muted toml-value">
       {name === null ? "none" : defaultText(name)}
     </span>,
-    override !== "" ? (
+    effectOf(setting, override),
+  ];
+}
+
+function effectOf({ problem }: TomlSetting, override: string): ReactNode {
+  if (override !== "") {
+    return (
       <span key="effect" className="muted">
         {override}
       </span>
-    ) : problem === "" ? (
-      "set by the file"
-    ) : (
-      <span key="effect" className="error toml-value">
-        {problem}
-      </span>
-    ),
-  ];
+    );
+  }
+  if (problem === "") return "set by the file";
+  return (
+    <span key="effect" className="error toml-value">
+      {problem}
+    </span>
+  );
 }
 
 const shownLength = 80;

@@ -75,7 +75,7 @@ function Choice({ onClose }: { readonly onClose: () => void }): ReactNode {
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.nativeEvent.isComposing) return;
-    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    const step = stepOf(event.key);
     if (step !== 0 && found.length > 0) setAt((chosen + step + found.length) % found.length);
     if (event.key === "Enter") run(found[chosen]);
     if (step !== 0 || event.key === "Enter") event.preventDefault();
@@ -122,4 +122,10 @@ function Choice({ onClose }: { readonly onClose: () => void }): ReactNode {
       </p>
     </>
   );
+}
+
+/** How far the key moves the choice. */
+function stepOf(key: string): number {
+  if (key === "ArrowDown") return 1;
+  return key === "ArrowUp" ? -1 : 0;
 }

@@ -93,7 +93,8 @@ function Table({ project, apps, spent, total, currency, mayWrite }: TableProps):
     const micros = place.app === undefined ? total : (spent.get(place.app) ?? 0);
     const cents = budget?.spent_cents ?? Math.floor(micros / 10_000);
     const name = place.app === undefined ? "the whole project" : appName(place.app, project);
-    const verb = mayWrite ? (budget === null ? "Set" : "Change") : "Details";
+    let verb = "Details";
+    if (mayWrite) verb = budget === null ? "Set" : "Change";
     const canOpen = budget !== undefined && (mayWrite || budget !== null);
     const isOpen = open === key && budget !== undefined;
     return {
