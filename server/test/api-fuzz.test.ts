@@ -162,10 +162,10 @@ function queryOf({ parameters }: Json): fc.Arbitrary<Part> {
       const values = given.filter(([name]) => name === one.name).map(([, value]) => value);
       return new Set(values).size > 1;
     });
-    return {
-      text: text === "?" ? "" : text,
-      forbidden: isRepeated ? `a parameter twice: ${text}` : wrong === undefined ? null : `${wrong[0].name} in ${text}`,
-    };
+    let forbidden: string | null = null;
+    if (isRepeated) forbidden = `a parameter twice: ${text}`;
+    else if (wrong !== undefined) forbidden = `${wrong[0].name} in ${text}`;
+    return { text: text === "?" ? "" : text, forbidden };
   });
 }
 

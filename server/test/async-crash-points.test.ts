@@ -43,7 +43,10 @@ const drawnSteps = drawCases(
   {
     what: "durable steps",
     max: 3,
-    kindOf: (step) => (step === "run taken over" ? step : step.split(" ")[0] === "run" ? "run" : "webhook"),
+    kindOf: (step) => {
+      if (step === "run taken over") return step;
+      return step.split(" ")[0] === "run" ? "run" : "webhook";
+    },
   },
 );
 

@@ -174,6 +174,15 @@ test("the keys may come from a platform", async (t) => {
   assert.match(later.told, /The keys cannot be fetched from http:/);
 });
 
+/** The file that an import in `file` names. */
+function fileOf(name: string, file: string): string {
+  if (name.startsWith("@slipway/server/")) {
+    return join(import.meta.dirname, "../..", name.replace("@slipway/", ""));
+  }
+  if (name.startsWith("#")) return join(import.meta.dirname, "../src", name.slice(1));
+  return join(file, "..", name);
+}
+
 test("it needs no database, and no package but the one that checks signatures", () => {
   const seen = new Set<string>();
   const walk = (file: string): void => {
@@ -181,16 +190,11 @@ test("it needs no database, and no package but the one that checks signatures", 
     seen.add(file);
     for (const [, name = ""] of readFileSync(file, "utf8").matchAll(/^import (?!type )[^;]*?"([^"]+)";/gm)) {
       if (name.startsWith("node:") || name === "jose") continue;
-      const target = name.startsWith("@slipway/server/")
-        ? join(import.meta.dirname, "../..", name.replace("@slipway/", ""))
-        : name.startsWith("#")
-          ? join(import.meta.dirname, "../src", name.slice(1))
-          : join(file, "..", name);
       assert.ok(
         name.startsWith(".") || name.startsWith("#") || name.startsWith("@slipway/server/"),
         `${file} imports ${name}`,
       );
-      walk(target);
+      walk(fileOf(name, file));
     }
   };
   walk(join(main, "../audit-verify.ts"));

@@ -176,8 +176,9 @@ test("what is changed in the database past all that keeps it is found in an expo
     const verdict = await verifyExport(partsOf(await exportChain(db, signer, first)), signer.publicKeys);
     assert.ok(verdict.result === "broken", column);
     assert.deepEqual([verdict.trouble, verdict.entry], ["altered", 3], column);
-    const old =
-      column === "at" ? micros : column === "changes" ? JSON.stringify(before.changes) : before[column as "action"];
+    let old: unknown = before[column as "action"];
+    if (column === "at") old = micros;
+    else if (column === "changes") old = JSON.stringify(before.changes);
     await asOwner(db, (tx) => sql`update audit_log set ${sql.ref(column)} = ${old} where id = 3`.execute(tx));
     await assertIntact(await exportChain(db, signer, first));
   }

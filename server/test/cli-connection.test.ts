@@ -1,7 +1,7 @@
 // The command line against a real management API: whose token goes where, how it is renewed, what is said when a sign-in
 // has ended, and what strangers that answer in the place of a platform can do.
 import assert from "node:assert/strict";
-import { execFile, spawn } from "node:child_process";
+import { execFile, spawn, type ExecFileException } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -21,6 +21,12 @@ const password = "a password for tests";
 
 type Ended = { readonly code: number; readonly stdout: string; readonly stderr: string };
 
+/** The exit code; -1: the command had none. */
+function codeOf(error: ExecFileException | null): number {
+  if (error === null) return 0;
+  return typeof error.code === "number" ? error.code : -1;
+}
+
 class User {
   readonly home: string;
 
@@ -33,7 +39,7 @@ class User {
     const options = { env: { PATH: process.env["PATH"], HOME: this.home, ...environment }, timeout: 60_000 };
     return new Promise((resolve) => {
       execFile(process.execPath, [main, ...words], options, (error, stdout, stderr) => {
-        resolve({ code: typeof error?.code === "number" ? error.code : error === null ? 0 : -1, stdout, stderr });
+        resolve({ code: codeOf(error), stdout, stderr });
       });
     });
   }

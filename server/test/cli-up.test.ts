@@ -8,8 +8,14 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
 import { temporaryFolder } from "./support/folder.ts";
-import { commandsAt } from "./support/slipway-command.ts";
+import { commandsAt, type CommandEnd } from "./support/slipway-command.ts";
 import { until } from "./support/until.ts";
+
+/** Puts the command that found a platform running behind the other one. */
+function latecomerLast(one: CommandEnd, other: CommandEnd): number {
+  if (one.stderr.includes("runs already")) return 1;
+  return other.stderr.includes("runs already") ? -1 : 0;
+}
 
 test("up starts a platform and signs in, says so the second time, and down ends it", async (t) => {
   const dataDir = temporaryFolder(t, "data");
@@ -17,10 +23,7 @@ test("up starts a platform and signs in, says so the second time, and down ends 
   const slipway = commandsAt(t, { env });
   t.after(() => slipway(["down"]).ended);
   const [first, second] = await Promise.all([slipway(["up", "--json"]).ended, slipway(["up", "--json"]).ended]).then(
-    (both) =>
-      both.toSorted((one, other) =>
-        one.stderr.includes("runs already") ? 1 : other.stderr.includes("runs already") ? -1 : 0,
-      ),
+    (both) => both.toSorted(latecomerLast),
   );
   assert.ok(first !== undefined && second !== undefined);
   assert.deepEqual([first.code, second.code, second.stdout], [0, 0, first.stdout], first.stderr + second.stderr);

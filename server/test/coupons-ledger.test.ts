@@ -72,13 +72,18 @@ async function balanceOf(db: Db, id: string): Promise<number> {
   return wholeCents({ currency: usd, micros: BigInt(row.balance_micros) });
 }
 
+function nameOf(result: PromiseSettledResult<unknown>): string {
+  if (result.status === "fulfilled") return "applied";
+  const reason: unknown = result.reason;
+  if (reason instanceof Fault) return reason.code;
+  return reason instanceof Error ? reason.message : "no error";
+}
+
 /** How often each code of fault, or "applied", came. */
 async function outcomes(tries: readonly Promise<unknown>[]): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   for (const result of await Promise.allSettled(tries)) {
-    const reason: unknown = result.status === "rejected" ? result.reason : undefined;
-    const why = reason instanceof Error ? reason.message : "no error";
-    const name = reason === undefined ? "applied" : reason instanceof Fault ? reason.code : why;
+    const name = nameOf(result);
     found[name] = (found[name] ?? 0) + 1;
   }
   return found;

@@ -140,6 +140,10 @@ async function addRuns(
 
 /** Nine calls a minute of the last twenty, of which one fails, and none in the five before now. */
 async function addHour({ db, appId }: RowsAddress): Promise<void> {
+  // Eight of 25 to 50 ms, and one of one to two and a half seconds.
+  const durations = Array.from({ length: 19 }, () => 0);
+  durations[5] = 8;
+  durations[10] = 1;
   for (let minute = 5; minute < 25; minute++) {
     const sample = {
       appId,
@@ -149,10 +153,9 @@ async function addHour({ db, appId }: RowsAddress): Promise<void> {
       gpu: null,
       running: 2,
       ready: minute > 20 ? 1 : 2,
-      // Eight of 25 to 50 ms, and one of one to two and a half seconds.
       requests: 9,
       failures: 1,
-      durations: Array.from({ length: 19 }, (_, at) => (at === 5 ? 8 : at === 10 ? 1 : 0)),
+      durations,
     };
     await addUses(db, [sample], Date.now() - minute * minuteMs);
   }

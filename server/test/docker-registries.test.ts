@@ -10,7 +10,7 @@ import { BuildFailed } from "#drivers/builder.ts";
 import { cleanLast, type WithAfter } from "#test/support/clean-last.ts";
 import { baseImage, noEngine, openEngine } from "#test/support/docker-engine.ts";
 import { runDocker } from "#test/support/dockerd.ts";
-import { imageBuilds, type ImageBuilds } from "#test/support/image-builds.ts";
+import { imageBuilds, type GivenBuild, type ImageBuilds } from "#test/support/image-builds.ts";
 
 const skip = await noEngine();
 
@@ -42,7 +42,11 @@ async function openHostileRegistry(t: WithAfter) {
   return { host, asked };
 }
 
-async function refusal(builds: ImageBuilds, ...[files, given]: Parameters<ImageBuilds["build"]>): Promise<string> {
+async function refusal(
+  builds: ImageBuilds,
+  files: Readonly<Record<string, string>>,
+  given: GivenBuild,
+): Promise<string> {
   const error = await builds.build(files, given).then(
     () => assert.fail("it was built"),
     (reason: unknown) => reason,

@@ -104,9 +104,10 @@ async function killWhileStarting(
     await new Promise((resolve) => setImmediate(resolve));
   }
   const killAtMs = performance.now() + given.delay;
-  while (performance.now() < killAtMs);
+  const closed = once(holder, "close");
+  while (performance.now() < killAtMs) await new Promise((resolve) => setImmediate(resolve));
   holder.kill("SIGKILL");
-  await once(holder, "close");
+  await closed;
 
   const driver = fixture.driver();
   const sink = new DriverSink();

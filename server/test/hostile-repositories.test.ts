@@ -259,7 +259,8 @@ const attempts: readonly {
       async references(send) {
         const lines = Array.from({ length: 5000 }, () => gitLine(`${zeroId} refs/heads/${"x".repeat(100)}\n`));
         const many = Buffer.concat(lines);
-        while (await send(many));
+        let isTaken = true;
+        while (isTaken) isTaken = await send(many);
       },
     }),
     refusal: /^git needs more memory for acme\/app than a build may use: it contains or references too much\.$/,
@@ -280,7 +281,8 @@ const attempts: readonly {
     answers: () => ({
       commit: zeroId,
       async messages(send) {
-        while (await send(`${"still busy, ".repeat(1000)}\n`));
+        let isTaken = true;
+        while (isTaken) isTaken = await send(`${"still busy, ".repeat(1000)}\n`);
       },
     }),
     refusal: /^127\.0\.0\.1:\d+ sends an endless stream of messages\.$/,

@@ -139,7 +139,8 @@ test("informational answers are passed over, but not without end", async (t) => 
   assert.equal(seen(await client.post(`http://127.0.0.1:${some.port}/`, smallPost())), "200 ok");
   const endless = await rawReceiver(t, (socket) => {
     const more = (): void => {
-      while (!socket.destroyed && socket.write(early));
+      let hasRoom = true;
+      while (hasRoom && !socket.destroyed) hasRoom = socket.write(early);
     };
     socket.on("drain", more);
     more();
@@ -160,7 +161,8 @@ test("a switch of protocols is no answer", async (t) => {
 test("an endless head ends the call", async (t) => {
   const to = await rawReceiver(t, (socket) => {
     const more = (): void => {
-      while (!socket.destroyed && socket.write("X-More: and more of it\r\n"));
+      let hasRoom = true;
+      while (hasRoom && !socket.destroyed) hasRoom = socket.write("X-More: and more of it\r\n");
     };
     socket.on("drain", more);
     socket.write("HTTP/1.1 200 OK\r\n");
@@ -174,7 +176,8 @@ test("an endless head ends the call", async (t) => {
 test("of an endless body the beginning is kept, and the connection is closed", async (t) => {
   const to = await httpReceiver(t, (request, response) => {
     const more = (): void => {
-      while (!response.destroyed && response.write("x".repeat(1_000)));
+      let hasRoom = true;
+      while (hasRoom && !response.destroyed) hasRoom = response.write("x".repeat(1_000));
     };
     request.resume();
     response.on("drain", more);

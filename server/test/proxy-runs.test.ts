@@ -98,7 +98,11 @@ test("nothing more of an answer is read until its keeper has room, and then all 
       response.writeHead(200, { "Content-Length": whole });
       const piece = Buffer.alloc(100_000, 120);
       const send = (): void => {
-        while (sentBytes < whole && (sentBytes += piece.length) > 0 && response.write(piece));
+        let hasRoom = true;
+        while (hasRoom && sentBytes < whole) {
+          sentBytes += piece.length;
+          hasRoom = response.write(piece);
+        }
         if (sentBytes < whole) response.once("drain", send);
         else response.end();
       };

@@ -268,7 +268,10 @@ function changingTokens(): {
   const revoked = new Set<string>();
   const unchecked = new Set<string>();
   const tokens: CallAuthenticator = {
-    cached: (token) => (unchecked.has(token) ? undefined : revoked.has(token) ? null : bedCaller(bedTokens.project)),
+    cached: (token) => {
+      if (unchecked.has(token)) return undefined;
+      return revoked.has(token) ? null : bedCaller(bedTokens.project);
+    },
     check: () => Promise.reject(new Error("the database does not answer")),
   };
   return { tokens, revoked, unchecked };

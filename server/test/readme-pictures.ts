@@ -77,9 +77,10 @@ async function addHour(
     const wave = 1 + 0.6 * Math.sin((minute + from) / 7) + 0.15 * Math.sin(minute * 2.3);
     const requests = Math.round(calls * wave);
     const slow = Math.round(requests * 0.04);
-    const durations = Array.from({ length: 19 }, (_, at) =>
-      at === bucket ? requests - 5 * slow : at === bucket + 1 ? 4 * slow : at === bucket + 2 ? slow : 0,
-    );
+    const durations = Array.from({ length: 19 }, () => 0);
+    durations[bucket] = requests - 5 * slow;
+    durations[bucket + 1] = 4 * slow;
+    durations[bucket + 2] = slow;
     const running = Math.max(1, Math.round(2 * wave));
     const sample = {
       appId,

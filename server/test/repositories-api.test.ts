@@ -36,7 +36,8 @@ function apiOf(
       String(headers["private-token"] ?? headers.authorization ?? ""),
     );
     const answer = method === "GET" ? answers[pathname] : undefined;
-    const status = answer === undefined ? 404 : isKnown ? 200 : 401;
+    let status = 404;
+    if (answer !== undefined) status = isKnown ? 200 : 401;
     response.writeHead(status, { "content-type": "application/json" });
     response.end(JSON.stringify(status === 200 ? answer?.(searchParams, headers) : { message: "<b>no</b>" }));
     return true;

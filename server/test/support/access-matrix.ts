@@ -56,11 +56,14 @@ export function expectedOfAppCall(bearer: Bearer | null): Expected {
 /** Null when the answer is as expected, else a description of it. */
 export function mistake(expected: Expected, answer: MatrixAnswer): string | null {
   const { status, message } = answer;
-  const isExpected =
-    expected === "right" ? isRight(answer) : expected === 404 ? isForeign(answer) : status === expected;
-  return isExpected && (status < 400 || message !== "")
+  return isAsExpected(expected, answer) && (status < 400 || message !== "")
     ? null
     : `expected ${expected}, but it was ${status} ${message}`;
+}
+
+function isAsExpected(expected: Expected, answer: MatrixAnswer): boolean {
+  if (expected === "right") return isRight(answer);
+  return expected === 404 ? isForeign(answer) : answer.status === expected;
 }
 
 /** The caller was authorized, even if the call then failed: its body is invalid for the route, and routes have limits. */

@@ -217,7 +217,7 @@ export class FakeDriver implements Driver {
       instanceId: this.instanceId,
       appId: spec.appId,
       releaseId: spec.releaseId,
-      state: isEndTold ? "exited" : state === "pending" ? "pending" : "running",
+      state: listedState({ state, isEndTold }),
       address: state === "pending" ? null : address,
       reason: isEndTold ? (end?.reason ?? null) : null,
     }));
@@ -373,6 +373,13 @@ export class FakeDriver implements Driver {
   #tell(event: ReplicaEvent): void {
     this.#sink?.event(event);
   }
+}
+
+type Listed = Pick<FakeReplica, "state" | "isEndTold">;
+
+function listedState({ state, isEndTold }: Listed): OwnedReplica["state"] {
+  if (isEndTold) return "exited";
+  return state === "pending" ? "pending" : "running";
 }
 
 function otherReplica(replicaId: ReplicaId, isRunning: boolean): OwnedReplica {

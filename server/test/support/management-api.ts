@@ -83,6 +83,18 @@ export type CallOptions = {
 /** The actor in tests that do not care. */
 export const testBy: By = { actor: platformActor };
 
+type Wanted = {
+  readonly kind: TokenKind;
+  readonly role: Role;
+  readonly projectId: ProjectId;
+};
+
+function wishOf({ kind, role, projectId }: Wanted): TokenWish {
+  if (kind === "operator") return { kind, expiresAt: null };
+  if (kind === "inference") return { kind, projectId };
+  return { kind, projectId, role, expiresAt: null };
+}
+
 /** Serves the instance on a free port until the test ends; returns its address. */
 async function listen(t: TestContext, api: ReturnType<typeof createApi>): Promise<string> {
   // As in the platform's listener: a request without a body emits no body events.
@@ -150,13 +162,7 @@ export async function startManagementApi(
   await api.ready();
   baseUrl = await (options.listen ?? listen)(t, api);
   const issue: ApiUnderTest["issue"] = async ({ kind, role = "owner", projectId, name = kind }) => {
-    const project = projectId ?? ownProject;
-    const wish: TokenWish =
-      kind === "operator"
-        ? { kind, expiresAt: null }
-        : kind === "inference"
-          ? { kind, projectId: project }
-          : { kind, projectId: project, role, expiresAt: null };
+    const wish = wishOf({ kind, role, projectId: projectId ?? ownProject });
     const { token } = await issueToken(db, { wish, name, key: keys.current(), nowMs: clock.now(), by: testBy });
     return token.reveal();
   };
