@@ -23,11 +23,11 @@ type Fault = { readonly kind: "killed" | "stands still"; readonly afterRuns: num
 
 /** The first two rounds are one of each kind. */
 function drawFault(seeded: Seeded, round: number): Fault {
-  const isKilled = seeded.chance(0.5);
+  const isDrawn = seeded.chance(0.5);
   const afterRuns = seeded.integer(0, runsEach);
   const ms = isFull && round % longEvery === 1 ? longMs : seeded.integer(50, isFull ? 5_000 : 1_500);
-  const kind = (round < 2 ? round === 0 : isKilled && ms !== longMs) ? "killed" : "stands still";
-  return { kind, afterRuns, ms };
+  const isKilled = round < 2 ? round === 0 : isDrawn && ms !== longMs;
+  return { kind: isKilled ? "killed" : "stands still", afterRuns, ms };
 }
 
 async function standStill(traffic: RunTraffic, ms: number): Promise<void> {

@@ -149,7 +149,8 @@ export function memoryKilled(group: Cgroup): "no" | "own" | "machine" {
   const bytes = (name: string): number => Number(readText(join(place.folder, name)));
   // Version 1 does not count hits of the limit; after a hit the peak usage is just below it.
   const wasNear = bytes("memory.max_usage_in_bytes") >= bytes("memory.limit_in_bytes") * nearShare;
-  return (place.version === 2 ? count("oom") > 0 : wasNear) ? "own" : "machine";
+  const isOwn = place.version === 2 ? count("oom") > 0 : wasNear;
+  return isOwn ? "own" : "machine";
 }
 
 /** Leaves cgroups with running processes; the next start of the platform removes them. */
