@@ -261,9 +261,15 @@ export const run = z.strictObject({
   redrivenAs: z.uuid().nullable(),
 });
 
+const listedRun = run.extend({
+  isAsync: z.boolean().optional().meta({
+    description: "The same as async, under the name that clients with X-CLI-Version 1.… read; for them only.",
+  }),
+});
+
 /** `callsLeftOut`: plain calls in the page's time range that were not recorded, because there were too many. */
 export const runAndCallPage = z.strictObject({
-  items: z.array(run),
+  items: z.array(listedRun),
   callsLeftOut: z.int().min(0),
   nextToken: z.string().optional(),
 });

@@ -44,6 +44,11 @@ export const olderClients = [
     on: "`POST …/volumes/{volume_id}/cp/initialize`",
     taken: `the parts of this upload have ${olderPartBytes} bytes`,
   },
+  {
+    sent: "`X-CLI-Version: 1.…`",
+    on: "`GET …/apps/{app_id}/runs`",
+    taken: "each run has `isAsync` beside `async`: such a client shows no other",
+  },
 ] as const;
 
 /** Whether JSON without a content type is read at this path. */

@@ -3,8 +3,11 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test, type TestContext } from "node:test";
+import { runAndCallPage } from "@slipway/contract/answers.ts";
 import { olderClients, olderPartBytes } from "@slipway/contract/older-clients.ts";
+import { newRunId, type AppId } from "#lib/ids.ts";
 import { startManagementApi, type ApiUnderTest, type Json } from "./support/management-api.ts";
+import { insertCall, insertRun } from "./support/run-rows.ts";
 
 type Stage = { readonly api: ApiUnderTest; readonly project: string; readonly app: string };
 
@@ -91,6 +94,25 @@ test("JSON without a content type is read only where the older client sends it",
     headers: { "content-type": "text/plain" },
   });
   assert.equal(typed.status, 415, "another type is not JSON");
+});
+
+test("the older client's list of runs says which are async, in the name that it reads", async (t) => {
+  const { api, app } = await start(t);
+  const place = { db: api.db, projectId: api.projectId, appId: `${api.projectId}-my-app` as AppId };
+  const run = await insertRun(place, { state: "success" });
+  const called = newRunId();
+  await insertCall(place, { id: called, receivedAt: new Date() });
+  const shown = await ask({ api, project: "", app }, "GET", `${app}/runs?projectId=${api.projectId}`);
+  const items = runAndCallPage.parse(shown.body).items.toSorted((one) => (one.id === run ? -1 : 1));
+  assert.deepEqual(
+    items.map(({ id, isAsync }) => [id, isAsync]),
+    [
+      [run, true],
+      [called, false],
+    ],
+  );
+  const others = await api.call("GET", `${app}/runs`, { headers: { "x-cli-version": "2.1.4" } });
+  assert.equal("isAsync" in others.body.items[0], false, "today's clients read async");
 });
 
 test("the older client signs in", async (t) => {

@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { z } from "zod";
 import type * as answers from "@slipway/contract/answers.ts";
+import { isOlderClient } from "@slipway/contract/older-clients.ts";
 import type { RunState } from "@slipway/contract/words.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { DeadChoice, DeadCount } from "#runs/dead-runs.ts";
@@ -39,7 +40,11 @@ function readers(parts: HandlerParts) {
       const wanted = { asyncOnly: call.query["asyncOnly"] === true, status, ...pageWanted(call) };
       const ask = (): Promise<RunAndCallPage> => runs.list.page(appId, wanted);
       const page = status === "success" ? await successGate.run(ask, { projectId: projectOf(call) }) : await ask();
-      const shown = showPage(page, (row) => show(row, call, parts));
+      const isOlder = isOlderClient(call.request.headers["x-cli-version"]);
+      const shown = showPage(page, (row) => {
+        const run = show(row, call, parts);
+        return isOlder ? { ...run, isAsync: run.async } : run;
+      });
       return { ...shown, callsLeftOut: page.callsLeftOut } satisfies z.infer<typeof answers.runAndCallPage>;
     },
     async getRun(call) {
