@@ -7,6 +7,15 @@ import type { ReplicaLine, ReplicaSink } from "./driver.ts";
 /** Lines are dropped after these attempts, so that a replica's end is reported and it can be forgotten. */
 const storing: RetryPolicy = { firstMs: 100, factor: 3, msMax: 5000, jitter: 0.2, triesMax: 6 };
 
+/** While output was written longer ago than this, newer output comes first. */
+export const inOrderMs = 2_000;
+
+/** The line in place of dropped ones; null: nobody knows how many. */
+export function droppedText(count: number | null): string {
+  const lines = count === null ? "Lines" : `${count} lines`;
+  return `[slipway] ${lines} were dropped here: the app wrote faster than its lines can be stored.`;
+}
+
 /** What delivers the output of one replica. */
 export type OutputOptions = {
   readonly replicaId: ReplicaId;

@@ -6,6 +6,7 @@ import { execFile } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, type FileHandle } from "node:fs/promises";
 import { cutLines, linesMax, unfinishedLine, type CutLine } from "#drivers/log-lines.ts";
+import { inOrderMs } from "#drivers/stored-lines.ts";
 import { countLines, startOfLast } from "./line-count.ts";
 import { logStart, positionOf, type KeptPosition, type LogPosition } from "./log-position.ts";
 import { withRightToRead } from "./replica-files.ts";
@@ -30,10 +31,9 @@ const pieceBytesMax = 256 * 1024;
 const backlogBytesMax = 64 * 1024 * 1024;
 const backlogBytesKept = 1024 * 1024;
 /**
- * Output is read in its order unless it was written longer ago than this, or has this many bytes, and
- * has more pieces than this before its end.
+ * Output is read in its order unless it was written longer ago than `inOrderMs`, or has this many
+ * bytes, and has more pieces than this before its end.
  */
-const inOrderMs = 2_000;
 const inOrderBytesMax = 32 * 1024 * 1024;
 const piecesInOrder = 2;
 /** Skipped parts: each costs room in the stored position. The oldest are dropped. */

@@ -2,7 +2,7 @@
 // reads more, and stores its position on disk. A crash of the platform repeats only the most recent lines.
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { ErrorLine } from "#drivers/exit-reason.ts";
-import { storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
+import { droppedText, storeLines, type OutputOptions } from "#drivers/stored-lines.ts";
 import { UnfinishedLine } from "#drivers/unfinished-line.ts";
 import { LogFile, type LogPiece } from "./log-file.ts";
 import { keptPosition, type KeptPosition } from "./log-position.ts";
@@ -154,7 +154,7 @@ export class ReplicaLog {
       this.#lastErrorLine = all.findLast(({ text }) => text.trim() !== "") ?? this.#lastErrorLine;
     const lines = piece.wasSkipped ? all : this.#unfinished[stream].finished(all);
     if (piece.dropped === 0) return [...lines];
-    const text = `[slipway] ${piece.dropped} lines were dropped here: the app wrote faster than its lines can be stored.`;
+    const text = droppedText(piece.dropped);
     return [{ replicaId, at: timeOf(piece.writtenAt), stream, runId: null, text }, ...lines];
   }
 
