@@ -90,3 +90,42 @@ test("a platform that takes over a container sees its unfinished lines from then
   const finished = sink.texts(spec.replicaId).filter((line) => !/^\.+$/.test(line));
   assert.deepEqual(finished.slice(0, 5), ["first", "... done", "20%", "100%", "Name: "]);
 });
+
+test(
+  "when storing is behind, the newest lines come first, and all are stored once in the order of their times",
+  { skip },
+  async (t) => {
+    const fixture = await DockerFixture.open();
+    cleanLast(t, () => fixture.close());
+    const sink = new DriverSink();
+    const lines = 60_000;
+    const store = Promise.withResolvers<void>();
+    t.after(() => store.resolve());
+    const taken: { readonly at: number; readonly number: number }[] = [];
+    let newestAfter = 0;
+    sink.lines = async (given) => {
+      await store.promise;
+      for (const { at, text } of given) taken.push({ at, number: Number(text) });
+      if (newestAfter === 0 && given.some(({ text }) => text === String(lines))) newestAfter = taken.length;
+    };
+    const driver = await openDriver(t, fixture, sink);
+    const spec = fixture.python(`import time
+for number in range(${lines}):
+    print(number)
+time.sleep(3)
+print(${lines})
+time.sleep(3600)`);
+    await driver.start(spec, live);
+    const last = (): string => fixture.docker("logs", "--tail=1", fixture.nameOf(spec));
+    await until("the newest line is in the engine's log", () => last() === String(lines), { deadlineMs: 120_000 });
+    store.resolve();
+    await until("every line is there", () => taken.length > lines, { deadlineMs: 120_000 });
+    assert.ok(newestAfter <= 20_000, `the newest line came after ${newestAfter} others`);
+    assert.equal(taken.length, lines + 1);
+    const inOrder = taken.toSorted((one, other) => one.at - other.at);
+    const wrong = inOrder.findIndex(({ number }, index) => number !== index);
+    assert.equal(wrong, -1, `line ${inOrder[wrong]?.number} has the time of line ${wrong}`);
+    await driver.stop(spec.replicaId, { graceMs: 0 });
+    await driver.forget(spec.replicaId);
+  },
+);

@@ -1,13 +1,15 @@
 // What the platform keeps of a container beside the engine: how far its log was delivered, and whether its exit was reported.
 import { rmSync } from "node:fs";
-import type { ReplicaLine } from "#drivers/driver.ts";
 import type { ExitSummary } from "#drivers/exit-reason.ts";
 import { readJson, writeIfFits } from "#drivers/json-file.ts";
+import { logBegin, type LogReach } from "./log-cursor.ts";
+import type { SkippedMessages } from "./skipped-output.ts";
 
-/** The last message of each stream that was delivered. */
-export type LogReached = Readonly<Record<ReplicaLine["stream"], string>>;
-
-type Kept = { readonly position?: string; readonly reached?: LogReached; readonly ended?: ExitSummary };
+/** Older versions read no parts, and leave them as they are. */
+type Kept = Partial<LogReach> & {
+  readonly parts?: readonly SkippedMessages[];
+  readonly ended?: ExitSummary;
+};
 
 /** The file of one replica. */
 export class ContainerFile {
@@ -19,13 +21,15 @@ export class ContainerFile {
     this.#kept = (readJson(path) ?? {}) as Kept;
   }
 
-  /** Messages of the log up to this time were delivered; empty: none. */
-  get position(): string {
-    return this.#kept.position ?? "";
+  /** How far the log was delivered. */
+  get place(): LogReach {
+    const { position = logBegin.position, reached = logBegin.reached } = this.#kept;
+    return { position, reached };
   }
 
-  get reached(): LogReached {
-    return this.#kept.reached ?? { stdout: "", stderr: "" };
+  /** What before that is still to be delivered. */
+  get parts(): readonly SkippedMessages[] {
+    return this.#kept.parts ?? [];
   }
 
   /** Null until its exit is reported. */

@@ -1,0 +1,152 @@
+// A place in the log of a container, from which it is read on. Pure.
+import type { RunId } from "#lib/ids.ts";
+import { cutLines } from "#drivers/log-lines.ts";
+import { droppedText } from "#drivers/stored-lines.ts";
+import type { LogMessage } from "./log-frames.ts";
+
+export type Stream = LogMessage["stream"];
+
+/** Times are texts in the engine's form, whose order is that of the times; empty: the beginning. */
+export type LogReach = {
+  /** Messages up to this time were delivered. */
+  readonly position: string;
+  /**
+   * The last message of each stream that was delivered. Further than the position where the other
+   * stream has an unfinished line.
+   */
+  readonly reached: Readonly<Record<Stream, string>>;
+};
+
+export type LogLine = {
+  readonly stream: Stream;
+  readonly time: string;
+  readonly runId: RunId | null;
+  readonly text: string;
+};
+
+type Taken = { readonly lines: readonly LogLine[]; readonly next: LogReach };
+
+/** Both streams of a container. */
+export const streams: readonly Stream[] = ["stdout", "stderr"];
+/** Nothing was delivered. */
+export const logBegin: LogReach = { position: "", reached: { stdout: "", stderr: "" } };
+
+/**
+ * Each stream is in order, but a message of one may be that much later in the log than those of
+ * the other with its time.
+ */
+export const strayMs = 5_000;
+
+/** What was read of an unfinished line, with its time. */
+type Rest = { readonly bytes: Buffer; readonly isCutting: boolean; readonly time: string };
+
+const noRest: Rest = { bytes: Buffer.alloc(0), isCutting: false, time: "" };
+
+/** One place, which moves on. */
+export class LogCursor {
+  readonly #hasFrames: boolean;
+  #place: LogReach;
+  /** The place at which the current answer of the engine begins. */
+  #begin: LogReach;
+  readonly #rests: Record<Stream, Rest>;
+  /** Nothing after the place was deleted from the log: it has what was delivered last. */
+  #isWhole: boolean;
+
+  constructor(place: LogReach, { hasFrames }: { readonly hasFrames: boolean }) {
+    this.#hasFrames = hasFrames;
+    this.#place = place;
+    this.#begin = place;
+    this.#rests = { stdout: noRest, stderr: noRest };
+    this.#isWhole = place.position === "";
+  }
+
+  get place(): LogReach {
+    return this.#place;
+  }
+
+  /** The log is read again from the place: unfinished lines are in it from their beginning. */
+  readAgain(): void {
+    this.#begin = this.#place;
+    this.#isWhole = this.#place.position === "";
+    for (const stream of streams) this.#rests[stream] = noRest;
+  }
+
+  /** From when on the log is read; empty for all of it. */
+  get since(): { readonly since?: string } {
+    const { position, reached } = this.#place;
+    const least = reached.stdout < reached.stderr ? reached.stdout : reached.stderr;
+    const times = [Date.parse(position) - strayMs, Date.parse(least)];
+    const ms = Math.max(...times.filter((time) => !Number.isNaN(time)));
+    return Number.isFinite(ms) ? { since: engineTime(ms) } : {};
+  }
+
+  /**
+   * The lines that end with these messages of the log, and the place once they are delivered. Left
+   * out is what was delivered before, or is later than `to`.
+   */
+  take(messages: readonly LogMessage[], to: string | null = null): Taken {
+    const lines: LogLine[] = [];
+    const reached = { ...this.#place.reached };
+    let { position } = this.#place;
+    for (const message of messages) {
+      const { stream, time } = message;
+      // Parts of a long line have the same time.
+      const isNew = time > this.#begin.reached[stream];
+      if (!isNew) this.#isWhole = true;
+      if (!isNew || (to !== null && time > to)) continue;
+      lines.push(...this.missing(time), ...this.#cut(message, false));
+      // An unfinished line is read again from its beginning.
+      if (this.#rests[stream].bytes.length === 0) reached[stream] = time;
+      if (this.#hasNoRest) position = time;
+    }
+    return { lines, next: { position, reached } };
+  }
+
+  moveTo(place: LogReach): void {
+    this.#place = place;
+  }
+
+  get #hasNoRest(): boolean {
+    const { stdout, stderr } = this.#rests;
+    return stdout.bytes.length === 0 && stderr.bytes.length === 0;
+  }
+
+  /** Those of which a line has begun. */
+  get unfinished(): readonly Stream[] {
+    return streams.filter((stream) => this.#rests[stream].bytes.length > 0);
+  }
+
+  /** The unfinished lines as they are: no more follows. */
+  end(): readonly LogLine[] {
+    return streams.flatMap((stream) => {
+      const { time } = this.#rests[stream];
+      return this.#cut({ stream, time, bytes: noRest.bytes }, true);
+    });
+  }
+
+  /** Says once that the engine has deleted lines before they were read. */
+  missing(time: string): readonly LogLine[] {
+    if (this.#isWhole) return [];
+    this.#isWhole = true;
+    return [droppedLine(time)];
+  }
+
+  #cut({ stream, time, bytes }: LogMessage, isEnd: boolean): LogLine[] {
+    const rest = this.#rests[stream];
+    const buffer = rest.bytes.length === 0 ? bytes : Buffer.concat([rest.bytes, bytes]);
+    const given = { isCutting: rest.isCutting, isEnd, hasFrames: this.#hasFrames };
+    const cut = cutLines(buffer, given);
+    this.#rests[stream] = { bytes: buffer.subarray(cut.bytes), isCutting: cut.isCutting, time };
+    return cut.lines.map(({ runId, text }) => ({ stream, time, runId, text }));
+  }
+}
+
+/** In place of lines that the engine may have deleted. */
+export function droppedLine(time: string): LogLine {
+  return { stream: "stdout", time, runId: null, text: droppedText(null) };
+}
+
+/** The engine's form of a time of a request. */
+export function engineTime(ms: number): string {
+  return (ms / 1000).toFixed(3);
+}

@@ -1,0 +1,49 @@
+// Where the newest output of a container begins, when much of its log waits to be read.
+import type { Clock } from "#lib/clock.ts";
+import type { LogReach } from "./log-cursor.ts";
+import type { LogMessage } from "./log-frames.ts";
+import { ChangeSignal, LogRequest, type LogRequestOptions } from "./log-request.ts";
+
+type Time = Pick<LogMessage, "stream" | "time">;
+
+/** So many of the newest messages come first. */
+const newestMax = 500;
+const answerWaitMs = 10_000;
+/** Of a time in the engine's form, up to and with the milliseconds. */
+const millisecondsLength = "2026-01-01T00:00:00.000".length;
+
+/** The times of the newest messages; fewer when the engine does not answer in time. */
+export async function newestTimes(
+  options: Omit<LogRequestOptions, "onChange"> & { readonly clock: Clock },
+): Promise<readonly Time[]> {
+  const changes = new ChangeSignal();
+  const onChange = (): void => changes.tell();
+  const request = new LogRequest({ ...options, onChange }, { follow: false, tail: newestMax });
+  const cancel = options.clock.after(answerWaitMs, () => request.close());
+  const times: Time[] = [];
+  try {
+    while (!request.isEnded) {
+      const messages = request.take();
+      for (const { stream, time } of messages) times.push({ stream, time });
+      if (messages.length === 0) await changes.next();
+    }
+  } finally {
+    cancel();
+    request.close();
+  }
+  return times;
+}
+
+/**
+ * The place to go on from: before the newest messages, between two milliseconds, since lines of one
+ * keep the order in which they are stored. Null: little waits, or a line is longer than all that.
+ */
+export function reachOfNewest(newest: readonly Time[], { reached }: LogReach): LogReach | null {
+  const [first] = newest;
+  if (first === undefined || first.time <= reached[first.stream]) return null;
+  const position = `${first.time.slice(0, millisecondsLength)}999999Z`;
+  // Its line has ended when the stream goes on.
+  if (!newest.some(({ stream, time }) => stream === first.stream && time > position)) return null;
+  const later = (time: string): string => (time > position ? time : position);
+  return { position, reached: { stdout: later(reached.stdout), stderr: later(reached.stderr) } };
+}
