@@ -282,6 +282,18 @@ test("messages that come one by one while lines are stored are stored together",
   assert.ok(stage.batches < 100, `${stage.batches} batches`);
 });
 
+test("more that is printed than was asked for while the newest output is looked for is delivered", async (t) => {
+  const stage = new Stage(join(temporaryFolder(t, "container-log"), "file"), { ...slow, answerMs: 400 });
+  const more: Step = { kind: "print", stream: "stdout", lines: 25_000, apartUs: 1 };
+  for (const one of [flood, seconds(3)]) await stage.take(one);
+  for (let count = 0; count < 8; count++) {
+    await stage.take(more);
+    await stage.take({ kind: "wait", ms: 300 });
+  }
+  await stage.end();
+  stage.check();
+});
+
 test("a long line that has not ended when newer output comes first stays whole", async (t) => {
   const long: Step = { kind: "long", stream: "stderr" };
   const rest: Step = { kind: "print", stream: "stderr", lines: 1, apartUs: 1 };

@@ -11,7 +11,7 @@ import type { Engine } from "./engine.ts";
 import { LogCursor, logBegin, type LogLine, type Stream } from "./log-cursor.ts";
 import { LogFrames, type LogMessage } from "./log-frames.ts";
 import { ChangeSignal, LogRequest } from "./log-request.ts";
-import { newestTimes, reachOfNewest } from "./newest-output.ts";
+import { newestTail, newestTimes, reachOfNewest } from "./newest-output.ts";
 import { SkippedOutput } from "./skipped-output.ts";
 import { UnfinishedOutput } from "./unfinished-output.ts";
 
@@ -40,6 +40,8 @@ export class ContainerLog {
   readonly #changes = new ChangeSignal();
   /** Where the newest output is read. */
   #cursor: LogCursor;
+  /** It is at the end of the log, so that the engine need not look through all of it. */
+  #isAtEnd = false;
   #request: LogRequest | null = null;
   /** The times of the last messages that were seen. */
   readonly #seen: Record<Stream, string> = { stdout: "", stderr: "" };
@@ -142,15 +144,26 @@ export class ContainerLog {
     cursor.readAgain();
     const { signal } = this.#stop;
     const asking = { ...this.#options, signal, onChange: () => this.#changes.tell() };
-    const request = new LogRequest(asking, { follow: true, ...cursor.since });
+    const isAtEnd = this.#isAtEnd;
+    this.#isAtEnd = false;
+    const begin = isAtEnd ? { tail: newestTail } : cursor.since;
+    const request = new LogRequest(asking, { follow: true, ...begin });
     this.#request = request;
     // The engine does not always end what it was asked for before the container's end.
     if (!isGone && this.#gone.signal.aborted) request.close();
+    let isFirst = isAtEnd;
     for (let inOrder = 0; !signal.aborted;) {
       const messages = request.take();
       if (messages.length > 0) {
+        // More was printed meanwhile than was asked for, or the engine had just begun a new file.
+        const isTooLate = isFirst && isLater(messages[0], cursor);
+        isFirst = false;
+        if (isTooLate) {
+          if (!(await this.#skip(request))) request.close();
+          return false;
+        }
+        if (isLater(messages.at(-1), cursor)) inOrder += messages.length;
         if (!(await this.#deliver(messages))) return false;
-        inOrder += messages.length;
         if (inOrder < inOrderMin || !this.#isOld(messages)) continue;
         if (await this.#skip(request)) return false;
         inOrder = 0;
@@ -185,6 +198,7 @@ export class ContainerLog {
     if (place === null || this.#stop.signal.aborted) return false;
     request.close();
     this.#cursor = new LogCursor(place, this.#options);
+    this.#isAtEnd = true;
     await this.#skipped.add({ position, reached, to: place.position });
     this.#keep();
     return true;
@@ -233,4 +247,8 @@ export class ContainerLog {
     const { position, reached } = this.#cursor.place;
     this.#options.file.keep({ position, reached, parts: this.#skipped.parts });
   }
+}
+
+function isLater(message: LogMessage | undefined, { place }: LogCursor): boolean {
+  return message !== undefined && message.time > place.position;
 }

@@ -59,7 +59,7 @@ export type ContainerContext = {
 const anyPort = 8000;
 const tasksMax = 4096;
 /** Two files of this size per container; the oldest lines go first. */
-const logFileSize = "16m";
+const logFileSize = "32m";
 
 /** The port at which the app listens in its container; `exposed`: that of its Dockerfile. */
 function portOf({ runtime, port }: Pick<ReplicaSpec, "runtime" | "port">, exposed: number | null): number {
