@@ -111,7 +111,7 @@ export class LogCursor {
     return stdout.bytes.length === 0 && stderr.bytes.length === 0;
   }
 
-  /** Those of which a line has begun. */
+  /** Streams of which a line has begun and not ended. */
   get unfinished(): readonly Stream[] {
     return streams.filter((stream) => this.#rests[stream].bytes.length > 0);
   }

@@ -13,7 +13,7 @@ const beforeMax = 2_000;
 /** The newest messages, and those that are printed until they are asked for. */
 export const newestTail = 20_000;
 const answerWaitMs = 10_000;
-/** Of a time in the engine's form, up to and with the milliseconds. */
+/** Length of a time in the engine's form, up to and with the milliseconds. */
 const millisecondsLength = "2026-01-01T00:00:00.000".length;
 
 /**

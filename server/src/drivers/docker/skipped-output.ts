@@ -30,7 +30,7 @@ export type SkippedOutputOptions = LogRequestOptions & {
 type Part = {
   readonly cursor: LogCursor;
   readonly to: string;
-  /** Its last line has not ended in what was read. */
+  /** The stream whose last line has not ended in what was read. */
   waitsFor: Stream | null;
 };
 
