@@ -6,6 +6,7 @@ import { Busboy, type BusboyHeaders, type BusboyInstance } from "@fastify/busboy
 import { sizeText } from "#lib/disk-full.ts";
 import { boundedText } from "#lib/bounded-text.ts";
 import { Fault } from "#lib/fault.ts";
+import { unlessAborted } from "#lib/unless-aborted.ts";
 
 type Form<Stored> = {
   readonly headers: IncomingHttpHeaders;
@@ -57,18 +58,15 @@ export async function readFileForm<Stored>(form: Form<Stored>): Promise<{ data: 
 /** Unlike a pipeline, a failure leaves the request open for the answer; what still comes of its body is dropped. */
 async function piped(body: Readable, reader: BusboyInstance, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const stop = (): void => reject(signal.reason);
   const gone = (): void => {
     if (!body.readableEnded) reject(new Error("the client has gone"));
   };
-  signal.addEventListener("abort", stop);
   body.on("error", reject).on("close", gone);
   reader.on("error", reject).on("finish", resolve);
   body.pipe(reader);
   try {
-    await promise;
+    await unlessAborted(signal, promise);
   } finally {
-    signal.removeEventListener("abort", stop);
     body.unpipe(reader);
     body.resume();
   }

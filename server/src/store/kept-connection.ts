@@ -6,6 +6,7 @@ import { systemClock, type Clock } from "#lib/clock.ts";
 import type { Log } from "#lib/log.ts";
 import { retry, untilStop, type RetryPolicy } from "#lib/retry.ts";
 import type { Secret } from "#lib/secret.ts";
+import { unlessAborted } from "#lib/unless-aborted.ts";
 import { clientConfig } from "./database.ts";
 
 export type KeptConnectionOptions = {
@@ -87,7 +88,8 @@ export class KeptConnection {
     // Without a listener Node would end the process; #watch notices the end itself.
     client.on("error", () => undefined);
     try {
-      await this.#untilStopped(client.connect());
+      // The driver's `connect()` never settles when its connection is ended meanwhile.
+      await unlessAborted(this.#stopping.signal, client.connect());
       this.#client = client;
       // A stop that came just before has seen no client to end.
       this.#stopping.signal.throwIfAborted();
@@ -99,20 +101,6 @@ export class KeptConnection {
       throw error;
     }
     return client;
-  }
-
-  /** The driver's `connect()` never settles when its connection is ended meanwhile, so a stop does not wait for it. */
-  async #untilStopped(connected: Promise<unknown>): Promise<void> {
-    const { signal } = this.#stopping;
-    const stopped = Promise.withResolvers<never>();
-    const stop = (): void => stopped.reject(signal.reason);
-    signal.addEventListener("abort", stop);
-    if (signal.aborted) stop();
-    try {
-      await Promise.race([connected, stopped.promise]);
-    } finally {
-      signal.removeEventListener("abort", stop);
-    }
   }
 
   /** Resolves when the connection is gone or does not answer. */

@@ -5,6 +5,7 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
 import { BuildFailed } from "#drivers/builder.ts";
 import type { SourceRequest } from "#deploy/source.ts";
+import { unlessAborted } from "#lib/unless-aborted.ts";
 import { cpuTimeExitCode, type GitResult, type GitRun } from "./git-command.ts";
 import { explainGitFailure } from "./git-error.ts";
 import { prepareRemote, whileMeasured } from "./git-folder.ts";
@@ -166,10 +167,8 @@ export class GitRuns {
     const late = new AbortController();
     const cancel = clock.after(Math.max(1, fetch.deadlineMs - clock.monotonicMs()), () => late.abort());
     const signal = AbortSignal.any([fetch.request.signal, late.signal]);
-    const { promise: over, reject } = Promise.withResolvers<never>();
-    signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
     try {
-      return await Promise.race([work(signal), over]);
+      return await unlessAborted(signal, work(signal));
     } catch (error) {
       fetch.request.signal.throwIfAborted();
       throw late.signal.aborted ? this.#tookTooLong(fetch) : error;
