@@ -98,7 +98,7 @@ async function assemble(config: Config, { onStep, ...given }: Given): Promise<Om
   const membership = openMembership(foundation, { people, personChanged });
   const { plans, planDaysOf, logDaysOf, receiverOver, ...limits } = await openPlans(settings, foundation);
   const receiver = receiverOver({ receiveBuild, receiveUpload, receiveSettings, rebuild, requestCancel, endPushes });
-  const whyNever: WhyNever = (...wanted) => whyNeverHere(driver, ...wanted);
+  const whyNever: WhyNever = (wanted, advised) => whyNeverHere(driver, wanted, advised);
   const isThere: IsThere = (artifact) => isThereHere(builder, artifact);
   const ofApps = { receiver, personChanged, onRemoved: () => queue.noteUnused(), whyNever, isThere };
   const { routes, useCases, removal } = await openApps(settings, { ...foundation, ...ofApps });

@@ -124,8 +124,8 @@ test("complete is refused until every part has arrived with its etag, and answer
   const begun = await begin("f", 2);
   const [one, two] = begun.parts.map(({ url }) => url);
   const first = await put(one ?? "", Buffer.alloc(partBytes, "a"));
-  const messageOf = async (...given: Parameters<typeof complete>) => {
-    const { status, body } = await complete(...given);
+  const messageOf = async (uploadId: string, path: string, etags: readonly (string | null)[]) => {
+    const { status, body } = await complete(uploadId, path, etags);
     return [status, body.message];
   };
   assert.deepEqual(await messageOf(begun.upload_id, "f", [first.etag, '"x"']), [

@@ -27,20 +27,22 @@ export type TrialOutcome =
       readonly reason: string;
     };
 
+/** How a release is tried. */
+export type TrialOptions = {
+  /** Aborting it ends the replica. */
+  readonly signal: AbortSignal;
+  /** The maximum time from now. */
+  readonly deadlineMs: number;
+  readonly onLine: (line: ReplicaLine) => void;
+};
+
 /** Starts one replica of a release. The scheduler implements it. */
 export interface TrialStarter {
   /**
-   * Resolves when the replica is ready (it stays, and serves once the release is promoted) or gone. Never rejects.
-   * Aborting ends the replica. `deadlineMs`: the maximum time from now.
+   * Resolves when the replica is ready (it stays, and serves once the release is promoted) or
+   * gone. Never rejects.
    */
-  tryRelease(
-    release: CandidateRelease,
-    options: {
-      readonly signal: AbortSignal;
-      readonly deadlineMs: number;
-      readonly onLine: (line: ReplicaLine) => void;
-    },
-  ): Promise<TrialOutcome>;
+  tryRelease(release: CandidateRelease, options: TrialOptions): Promise<TrialOutcome>;
 }
 
 /** The release did not become ready; `end` is the build's final state. */

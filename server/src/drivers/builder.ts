@@ -52,31 +52,35 @@ export type BuildStage = "source" | "plan" | "prepare" | "dependencies" | "code"
 /** Appends a line to the build's log. `stream` is `platform` for the platform's own messages. Never waits. */
 export type BuildLog = (stage: BuildStage, stream: "platform" | "stdout" | "stderr", text: string) => void;
 
-/**
- * Builds artifacts. The registry for images is a setting of the driver. `sourceDir` holds only the app's folder,
- * without `.git`; the builder copies what it keeps.
- */
+/** What a build has besides its plan. */
+export type BuildContext = {
+  /** Holds only the app's folder, without `.git`; the builder copies what it keeps. */
+  readonly sourceDir: string;
+  readonly log: BuildLog;
+  readonly signal: AbortSignal;
+  /**
+   * The app owner's credentials for the registry of its base image, in Docker's own format; null
+   * when not set.
+   */
+  readonly registryAuth: () => Promise<Secret | null>;
+  /**
+   * The secrets that the plan names, and no others. The builder hides them in what it logs and
+   * in its errors.
+   */
+  readonly secrets: BuildSecrets;
+  /** Called when the builder starts to create an environment; not called when it reuses one. */
+  readonly onEnvironment?: () => void;
+  /**
+   * Called before another try after a failure that is nobody's fault: what was before does not
+   * count as work for the app.
+   */
+  readonly onAgain?: () => void;
+};
+
+/** Builds artifacts. The registry for images is a setting of the driver. */
 export interface Builder {
   /** Rejects with `BuildFailed`; leaves nothing behind when it fails or `signal` is aborted. */
-  build(
-    plan: BuildPlan,
-    context: {
-      readonly sourceDir: string;
-      readonly log: BuildLog;
-      readonly signal: AbortSignal;
-      /** The app owner's credentials for the registry of its base image, in Docker's own format; null when not set. */
-      readonly registryAuth: () => Promise<Secret | null>;
-      /**
-       * The secrets that the plan names, and no others. The builder hides them in what it logs and
-       * in its errors.
-       */
-      readonly secrets: BuildSecrets;
-      /** Called when the builder starts to create an environment; not called when it reuses one. */
-      readonly onEnvironment?: () => void;
-      /** Called before another try after a failure that is nobody's fault: what was before does not count as work for the app. */
-      readonly onAgain?: () => void;
-    },
-  ): Promise<Artifact>;
+  build(plan: BuildPlan, context: BuildContext): Promise<Artifact>;
   /** False when somebody has removed what was built, and it cannot be got back: it has to be built again. */
   isThere(artifact: Artifact, context: { readonly signal: AbortSignal }): Promise<boolean>;
   /** Removes an artifact that no release needs any more. */

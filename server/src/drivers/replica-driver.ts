@@ -2,13 +2,14 @@
 // and its state by id.
 import type { ReplicaId } from "#lib/ids.ts";
 import type { DiskWatch } from "./disk/disk-watch.ts";
-import { StartRefused, type Capabilities, type Capacity, type Driver, type OwnedReplica } from "./driver.ts";
+import { StartRefused, type Capabilities, type Capacity, type OwnedReplica } from "./driver.ts";
 import type { ReplicaSpec } from "./driver.ts";
 import { unlimitedRefusal } from "./egress.ts";
 import { ExecRefused, replicaNotRunning, type ExecCommand, type RunningExec } from "./exec.ts";
 import { Execs } from "./execs.ts";
+import type { PoolWish } from "./pools/choose-pool.ts";
 import type { Placement } from "./pools/placement.ts";
-import type { PoolClaim } from "./pools/pool.ts";
+import type { PoolClaim, PoolRequest } from "./pools/pool.ts";
 import { Starts } from "./starts.ts";
 import { collectStorage, storagePathRefusal } from "./storage.ts";
 import type { DriverParts } from "./opened-driver.ts";
@@ -64,8 +65,8 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     return [...this.replicas.values()].filter((replica) => !replica.isEnded);
   }
 
-  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
-    return this.placement.capacity(...given);
+  capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity {
+    return this.placement.capacity(request, ahead);
   }
 
   async start(spec: ReplicaSpec, signal: AbortSignal): Promise<void> {
@@ -114,8 +115,11 @@ export abstract class ReplicaDriver<Replica extends HeldReplica> {
     this.execs.forget(replicaId);
   }
 
-  collectStorage(...given: Parameters<Driver["collectStorage"]>): Promise<void> {
-    return collectStorage(this.#options, ...given);
+  collectStorage(
+    readGone: (storages: readonly string[]) => Promise<readonly string[]>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    return collectStorage(this.#options, readGone, signal);
   }
 
   #claimFor(spec: ReplicaSpec): PoolClaim {

@@ -1,7 +1,7 @@
 // Keeps the right number of replicas for each app: reacts to nudges at once, and runs at an interval for time-based
 // changes. A turn of an app reads everything, decides, starts what is needed and never waits, so a slow start of one
 // app does not delay another. Turns are idempotent.
-import type { CandidateRelease, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
+import type { CandidateRelease, TrialOptions, TrialOutcome, TrialStarter } from "#deploy/trial.ts";
 import type { Driver, ReplicaLine } from "#drivers/driver.ts";
 import { systemClock, type Clock } from "#lib/clock.ts";
 import type { AppId, ProjectId, ReleaseId, ReplicaId } from "#lib/ids.ts";
@@ -26,7 +26,7 @@ import type { ReleaseService } from "./served-releases.ts";
 import { RowWriter } from "./row-writer.ts";
 import { ScalingKeeper } from "./scaling-state.ts";
 import { writeHeartbeats, heartbeatIntervalMs } from "./heartbeat.ts";
-import { Trials, type TrialOptions } from "./trials.ts";
+import { Trials } from "./trials.ts";
 import { measureEveryMs, Utilization } from "./utilization.ts";
 
 export type SchedulerParts = {

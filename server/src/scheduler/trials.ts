@@ -1,7 +1,7 @@
 // Trial starts: one replica of a candidate release, started before the release takes traffic. A good one stays and
 // becomes the first warm replica after the promotion; a bad one is gone by the time its outcome is reported.
 import { addAbortListener } from "node:events";
-import type { TrialOutcome, TrialStarter } from "#deploy/trial.ts";
+import type { TrialOptions, TrialOutcome } from "#deploy/trial.ts";
 import type { ReplicaLine } from "#drivers/driver.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { ReplicaId } from "#lib/ids.ts";
@@ -9,8 +9,6 @@ import type { Fleet, Replica, ReplicaEnd, ReplicaRelease } from "./replica.ts";
 import type { ReplicaRunner } from "./replica-runner.ts";
 import { neverFits, type Allowance } from "./allowance.ts";
 import type { CapacityLine } from "./capacity-line.ts";
-
-export type TrialOptions = Parameters<TrialStarter["tryRelease"]>[1];
 
 type Trial = {
   readonly onLine: TrialOptions["onLine"];

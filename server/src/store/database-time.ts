@@ -1,7 +1,14 @@
 // Defines `clock_timestamp()` in the platform's statements: a parameter instead of the database's own clock, which may step. It
 // is the platform's time if the database's clock agrees with it, otherwise the database's time without its steps, so that the
 // next platform on this database, on any machine, continues by the same clock.
-import { PostgresDialect, PostgresQueryCompiler, type CompiledQuery, type PostgresDialectConfig } from "kysely";
+import {
+  PostgresDialect,
+  PostgresQueryCompiler,
+  type CompiledQuery,
+  type PostgresDialectConfig,
+  type QueryId,
+  type RootOperationNode,
+} from "kysely";
 import type { Log } from "#lib/log.ts";
 import type { SteadyClock } from "#lib/steady-clock.ts";
 import { followMs, SteadyTime } from "#lib/steady-time.ts";
@@ -100,8 +107,8 @@ class TimedCompiler extends PostgresQueryCompiler {
     this.#time = time;
   }
 
-  override compileQuery(...given: Parameters<PostgresQueryCompiler["compileQuery"]>): CompiledQuery {
-    const compiled = super.compileQuery(...given);
+  override compileQuery(node: RootOperationNode, queryId: QueryId): CompiledQuery {
+    const compiled = super.compileQuery(node, queryId);
     if (!/clock_timestamp\(\)|lease_clock\(\)/.test(compiled.sql)) return compiled;
     const { now, leases } = this.#time.read();
     const parameters = [...compiled.parameters];

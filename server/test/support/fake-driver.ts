@@ -16,8 +16,9 @@ import {
   type ReplicaUsage,
 } from "#drivers/driver.ts";
 import { ExecRefused, type RunningExec } from "#drivers/exec.ts";
+import type { PoolWish } from "#drivers/pools/choose-pool.ts";
 import { Placement } from "#drivers/pools/placement.ts";
-import type { PoolClaim, Pool } from "#drivers/pools/pool.ts";
+import type { PoolClaim, Pool, PoolRequest } from "#drivers/pools/pool.ts";
 import type { Clock } from "#lib/clock.ts";
 import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import { tcpAddress } from "./replica-address.ts";
@@ -160,9 +161,9 @@ export class FakeDriver implements Driver {
     return Promise.resolve();
   }
 
-  capacity(...given: Parameters<Driver["capacity"]>): Capacity {
-    const capacity = this.placement.capacity(...given);
-    return capacity === "now" && this.full.has(given[0].compute) ? "later" : capacity;
+  capacity(request: PoolRequest, ahead?: readonly PoolWish[]): Capacity {
+    const capacity = this.placement.capacity(request, ahead);
+    return capacity === "now" && this.full.has(request.compute) ? "later" : capacity;
   }
 
   outage(): Outage | null {

@@ -2,7 +2,7 @@
 // node's own for well-behaved ones, plain sockets for all others.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import { connect, createServer as createSocketServer, type AddressInfo, type Server, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { AppSettings } from "@slipway/contract/app-settings.ts";
@@ -199,7 +199,7 @@ function lateCaller(token: string): Promise<Caller | null> {
 /** A replica that is a well-behaved HTTP server; resolves with its port. */
 export async function httpReplica(
   t: TestContext,
-  handler: (...given: Parameters<RequestListener>) => unknown,
+  handler: (request: IncomingMessage, response: ServerResponse) => unknown,
 ): Promise<number> {
   const take: RequestListener = (request, response) => void handler(request, response);
   const server = createServer({ keepAliveTimeout: 60_000 }, take);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { FetchedSource, Source, SourceRequest } from "#deploy/source.ts";
 import { collectUploads } from "#deploy/uploads.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
+import type { AppId, BuildId } from "#lib/ids.ts";
 import { unpack } from "./upload.ts";
 
 export type AnySourceOptions = {
@@ -38,12 +39,15 @@ export class AnySource implements Source {
     }
   }
 
-  async remove(...given: Parameters<Source["remove"]>): Promise<void> {
-    await this.#options.git.remove(...given);
+  async remove(buildId: BuildId): Promise<void> {
+    await this.#options.git.remove(buildId);
   }
 
-  async collect(...given: Parameters<Source["collect"]>): Promise<void> {
-    await this.#options.git.collect(...given);
+  async collect(
+    readBuilding: () => Promise<readonly BuildId[]>,
+    readApps: (appIds: readonly string[]) => Promise<readonly AppId[]>,
+  ): Promise<void> {
+    await this.#options.git.collect(readBuilding, readApps);
     await collectUploads(this.#options.uploadsDir, this.#options.readKeptUploads);
   }
 }

@@ -5,7 +5,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { buildAgain } from "@slipway/contract/advice.ts";
 import { maskOf } from "#drivers/build-secrets.ts";
-import { BuildFailed, type Builder, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
+import { BuildFailed, type BuildContext, type Builder, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
 import type { DiskWatch, DiskWriter } from "#drivers/disk/disk-watch.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { removeFolder } from "#drivers/remove-folder.ts";
@@ -61,8 +61,6 @@ export type DockerBuilderOptions = BuildNetwork & {
   readonly log: Log;
 };
 
-type Context = Parameters<Builder["build"]>[1];
-
 /**
  * The folder with the client's configuration and the app's credentials, within a build's folder.
  */
@@ -78,7 +76,7 @@ export class DockerBuilder implements Builder {
     this.#options = options;
   }
 
-  async build(plan: BuildPlan, context: Context): Promise<Artifact> {
+  async build(plan: BuildPlan, context: BuildContext): Promise<Artifact> {
     const refusal = this.#options.disk?.buildRefusal() ?? null;
     if (refusal !== null) throw new BuildFailed(`${refusal} Then ${buildAgain}.`);
     const { engine, clock, buildTimeoutMs } = this.#options;
@@ -86,7 +84,7 @@ export class DockerBuilder implements Builder {
     return await retryBuild({ ...context, engine, clock }, () => this.#try(plan, context, ofAll));
   }
 
-  async #try(plan: BuildPlan, context: Context, ofAll: OfAllTries): Promise<DockerArtifact> {
+  async #try(plan: BuildPlan, context: BuildContext, ofAll: OfAllTries): Promise<DockerArtifact> {
     const dir = join(this.#options.buildsDir, plan.buildId);
     const ended = new AbortController();
     const signal = AbortSignal.any([context.signal, ended.signal]);
@@ -170,7 +168,7 @@ export class DockerBuilder implements Builder {
 
   async #build(
     plan: BuildPlan,
-    context: Context,
+    context: BuildContext,
     given: OfAllTries & { readonly dir: string; readonly end: (reason: unknown) => void },
   ): Promise<DockerArtifact> {
     const { dir, end, endsAtMs, facts } = given;
@@ -275,7 +273,7 @@ export class DockerBuilder implements Builder {
 
   /** The name with digest at the operator's registry; null without one. */
   async #push(
-    given: { plan: BuildPlan; image: string; dir: string; endsAtMs: number } & Pick<Context, "log" | "signal">,
+    given: { plan: BuildPlan; image: string; dir: string; endsAtMs: number } & Pick<BuildContext, "log" | "signal">,
   ): Promise<string | null> {
     const { registry } = this.#options;
     if (registry === null) return null;
@@ -364,7 +362,7 @@ type OfAllTries = { readonly endsAtMs: number; readonly facts: Map<string, strin
 type RunningBuild = {
   readonly plan: BuildPlan;
   readonly dir: string;
-  readonly context: Context;
+  readonly context: BuildContext;
   readonly progress: BuildProgress;
   readonly hasAuth: boolean;
   readonly dockerfile: string;

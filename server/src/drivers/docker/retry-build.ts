@@ -1,6 +1,6 @@
 // Builds an image again when the engine, or the connection to it, broke off meanwhile, and waits for an engine that does not answer.
 import { buildAgain } from "@slipway/contract/advice.ts";
-import { BuildFailed, type Builder } from "#drivers/builder.ts";
+import { BuildFailed, type BuildContext } from "#drivers/builder.ts";
 import type { Clock } from "#lib/clock.ts";
 import { retry, untilStop } from "#lib/retry.ts";
 import { isUnreachable, type Engine } from "./engine.ts";
@@ -24,7 +24,7 @@ export function saysBroken(message: string): boolean {
   return broken.test(message);
 }
 
-type RetryBuild = Pick<Parameters<Builder["build"]>[1], "log" | "signal" | "onAgain"> & {
+type RetryBuild = Pick<BuildContext, "log" | "signal" | "onAgain"> & {
   readonly engine: Pick<Engine, "pings">;
   readonly clock: Clock;
 };

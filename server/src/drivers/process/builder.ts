@@ -5,7 +5,14 @@ import { existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { maskOf, revealed } from "#drivers/build-secrets.ts";
-import { BuildFailed, type Builder, type BuildLog, type BuildPlan, type UsedArtifacts } from "#drivers/builder.ts";
+import {
+  BuildFailed,
+  type BuildContext,
+  type Builder,
+  type BuildLog,
+  type BuildPlan,
+  type UsedArtifacts,
+} from "#drivers/builder.ts";
 import type { Artifact } from "#drivers/driver.ts";
 import { addSelfLink } from "#drivers/self-link.ts";
 import type { Clock } from "#lib/clock.ts";
@@ -46,8 +53,6 @@ export type ProcessBuilderOptions = {
   readonly clock: Clock;
 };
 
-type Context = Parameters<Builder["build"]>[1];
-
 const compileTimeoutMs = 120_000;
 
 /** Builds on this machine, into `buildsDir/<buildId>`. */
@@ -64,7 +69,7 @@ export class ProcessBuilder implements Builder {
     this.#packages = new BuildPackages({ dir: join(options.buildsDir, "cache"), clock: options.clock });
   }
 
-  async build(plan: BuildPlan, context: Context): Promise<Artifact> {
+  async build(plan: BuildPlan, context: BuildContext): Promise<Artifact> {
     if (plan.dockerfilePath !== null) {
       throw new BuildFailed(
         "The process driver does not build from a Dockerfile; the docker driver does (SLIPWAY_DRIVER=docker). Let the operator choose it, or leave dockerfilePath out, and name the app's packages and entrypoint instead.",
@@ -119,7 +124,7 @@ export class ProcessBuilder implements Builder {
     await this.#packages.collect((folder) => folders.has(folder) || isHandedOut(folder));
   }
 
-  async #build(plan: BuildPlan, context: Context, buildDir: string): Promise<ProcessArtifact> {
+  async #build(plan: BuildPlan, context: BuildContext, buildDir: string): Promise<ProcessArtifact> {
     const { log, signal } = context;
     const appDir = join(buildDir, "app");
     const tools = await this.#openTools(plan, context, buildDir);
@@ -139,7 +144,7 @@ export class ProcessBuilder implements Builder {
     return { kind: "process", appDir, python: interpreter, venvDir, pythonVersion: python.version, takesRootPath };
   }
 
-  async #buildAlone(plan: BuildPlan, context: Context, buildDir: string): Promise<ProcessArtifact> {
+  async #buildAlone(plan: BuildPlan, context: BuildContext, buildDir: string): Promise<ProcessArtifact> {
     try {
       return await this.#build(plan, context, buildDir);
     } finally {
@@ -148,7 +153,7 @@ export class ProcessBuilder implements Builder {
   }
 
   /** Kills programs that commands left running, identified by their unique HOME. A sandbox leaves none. */
-  async #endPrograms(buildDir: string, { log }: Context): Promise<void> {
+  async #endPrograms(buildDir: string, { log }: BuildContext): Promise<void> {
     const { sandbox, clock } = this.#options;
     if (sandbox.kind !== "none" || (await endMarked(`HOME=${homeOf(buildDir)}`, clock))) return;
     log(
@@ -172,7 +177,7 @@ export class ProcessBuilder implements Builder {
     };
   }
 
-  async #openTools(plan: BuildPlan, { log, signal, secrets }: Context, buildDir: string): Promise<BuildTools> {
+  async #openTools(plan: BuildPlan, { log, signal, secrets }: BuildContext, buildDir: string): Promise<BuildTools> {
     const { toolEnvironment, commandTimeoutMs, sandbox, hidden, cgroups = noCgroups } = this.#options;
     const homeDir = homeOf(buildDir);
     const stagingDir = join(buildDir, "staging");
