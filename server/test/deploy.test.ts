@@ -120,7 +120,7 @@ test("what cannot be built ends as build_failure, with the reason and what to do
     [{}, /^There is no main\.py in the repository's root/],
     [
       { gitRepo: "acme/image" },
-      /root, .* but Dockerfile, which the process driver cannot build; the docker driver does/,
+      /root, .* but there is Dockerfile, which the process driver cannot build; the docker driver does/,
     ],
     [{ dockerfilePath: "README.md" }, /process driver does not do; the docker driver does/],
     [{ gitBranch: "nope" }, /^The branch "nope" does not exist in acme\/app; it has: main\./],

@@ -19,7 +19,7 @@ test("a Dockerfile without a main.py: what to set with the docker driver, and wh
   const set =
     "set dockerfilePath to Dockerfile (PATCH …/apps/{app}, or dockerfile_path below [cerebrium.runtime.custom] in slipway.toml)";
   const missing =
-    "There is no main.py in the repository's root, where the cortex runtime looks for the app's functions, but ";
+    "There is no main.py in the repository's root, where the cortex runtime looks for the app's functions, but there is ";
   assert.equal(
     why({ names: ["Dockerfile", "server.js"] }),
     `${missing}Dockerfile. To have the app built from it, ${set}, and port to the port that the app listens on.`,
@@ -41,7 +41,7 @@ test("a Dockerfile in another spelling or folder is named as it is", () => {
   }
   assert.match(
     why({ names: ["Dockerfile.gpu", "Dockerfile"] }),
-    /but Dockerfile, Dockerfile\.gpu\. .*to Dockerfile \(/,
+    /but there is Dockerfile, Dockerfile\.gpu\. .*to Dockerfile \(/,
   );
   assert.match(
     why({ names: ["api/Dockerfile"] }),
@@ -56,11 +56,14 @@ test("what else a folder has says what is expected", () => {
   assert.match(why({ names: ["src/main.py"], body: {} }), /If the app is there, deploy the folder src\.$/);
   assert.match(
     why({ names: ["app.py"] }),
-    /but app\.py\. Rename it to main\.py if .*; if it serves by itself, set runtime/,
+    /but there is app\.py\. Rename it to main\.py if .*; if it serves by itself, set runtime/,
   );
-  assert.match(why({ names: ["package.json"] }), /but package\.json\. Such an app is built from a Dockerfile: add one/);
+  assert.match(
+    why({ names: ["package.json"] }),
+    /but there is package\.json\. Such an app is built from a Dockerfile: add one/,
+  );
   assert.match(why({ names: ["package.json"], driver: "process" }), /to start such an app.*set runtime to custom/i);
-  assert.match(why({ names: ["Procfile", "web.py"] }), /but a Procfile, which is not read\. .*entrypoint/);
+  assert.match(why({ names: ["Procfile", "web.py"] }), /but there is a Procfile, which is not read\. .*entrypoint/);
   assert.match(
     why({ names: ["README.md"] }),
     /Add one, set gitPath to the folder that has it, or use the custom runtime/,

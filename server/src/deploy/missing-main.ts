@@ -20,7 +20,7 @@ const startCommand = `set runtime to custom and entrypoint to its start command 
 export function whyNoMain(app: AppWithoutMain): string {
   const missing = `There is no main.py in ${folderOf(app.settings)}, where the cortex runtime looks for the app's functions`;
   const dockerfiles = dockerfilesAmong(app.names);
-  if (dockerfiles.length > 0) return `${missing}, but ${withDockerfile(app, dockerfiles)}`;
+  if (dockerfiles.length > 0) return `${missing}, but there is ${withDockerfile(app, dockerfiles)}`;
   const mains = app.names.filter((name) => name.endsWith("/main.py"));
   const isGit = app.settings.gitRepo !== null;
   if (mains.length > 0) {
@@ -28,10 +28,10 @@ export function whyNoMain(app: AppWithoutMain): string {
     const folder = first.slice(0, first.lastIndexOf("/"));
     const inRepository = [app.settings.gitPath, folder].filter((one) => one !== "").join("/");
     const how = isGit ? `set gitPath to ${inRepository} (${changeField})` : `deploy the folder ${folder}`;
-    return `${missing}, but ${listed(mains)}. If the app is there, ${how}.`;
+    return `${missing}, but there is ${listed(mains)}. If the app is there, ${how}.`;
   }
   const other = otherApp(app);
-  if (other !== null) return `${missing}, but ${other}`;
+  if (other !== null) return `${missing}, but there is ${other}`;
   const elsewhere = isGit ? "set gitPath to the folder that has it" : "deploy the folder that has it";
   return `${missing}. Add one, ${elsewhere}, or use the custom runtime.`;
 }
