@@ -9,6 +9,7 @@ import { databaseCheck } from "./doctor-database.ts";
 import { dockerCheck, type Finding } from "./doctor-docker.ts";
 import type { Machine } from "./machine.ts";
 import { plain } from "./plain-text.ts";
+import { publicUrlCheck } from "./public-url.ts";
 import { readSignIns } from "./sign-ins.ts";
 
 /** One line of the report. */
@@ -36,6 +37,7 @@ export const checks: readonly Check[] = [
   { name: "port", run: portCheck },
   { name: "disk", run: diskCheck },
   { name: "platform", run: platformCheck },
+  { name: "public URL", run: publicUrlCheck },
   { name: "database", run: databaseCheck },
 ];
 

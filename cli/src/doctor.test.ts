@@ -154,6 +154,24 @@ test("a machine that has all is fine; clocks that differ are a fault", async (t)
   assert.match(skewed.of("platform")?.about ?? "", /this machine's clock is 3\d{3} s behind it/);
 });
 
+test("a public URL that does not lead to the platform here is a warning, and one that is not set is said", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const answer: RequestListener = (_request, response) => void response.end('{"keys":[{"kid":"a"}]}');
+  const localUrl = `http://127.0.0.1:${await serve(t, answer)}`;
+  const other = `http://127.0.0.1:${await serve(t, (_request, response) => void response.end("[]"))}`;
+  const found = async (urls?: object) => {
+    if (urls !== undefined) writeFileSync(join(folder, "bootstrap.json"), JSON.stringify(urls));
+    const { state, about } = (await doctor(t, {}, { SLIPWAY_DATA_DIR: folder })).of("public URL") ?? {};
+    return [state, about];
+  };
+  assert.deepEqual(await found(), ["ok", "not looked at: no platform was set up here"]);
+  const unset = `SLIPWAY_PUBLIC_URL is not set: links lead to ${localUrl}`;
+  assert.deepEqual(await found({ baseUrl: localUrl, localUrl }), ["ok", unset]);
+  const wrong = `SLIPWAY_PUBLIC_URL is ${other}, but from this machine something that is no platform answers there`;
+  assert.deepEqual(await found({ baseUrl: other, localUrl }), ["warning", wrong]);
+});
+
 test("the database of the platform here is shown with what grows in it and the settings against that", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "slipway-test-cli-"));
   t.after(() => rmSync(folder, { recursive: true }));

@@ -7,9 +7,9 @@ import { printJson } from "./output.ts";
 export const doctor = command({
   name: "doctor",
   about: `Check what a platform on this machine needs (git, Docker, Python, user namespaces, port, disk), and the platform that
-commands use; and how the database of the platform here grows. The Docker engine has to build an image, make a network and run a
-container; all three are removed again, and nothing else is changed. A warning says what will not work. Exits with 1 if a check
-fails.`,
+commands use; whether the platform here is reached at its public URL, and how its database grows. The Docker engine has to build
+an image, make a network and run a container; all three are removed again, and nothing else is changed. A warning says what will
+not work. Exits with 1 if a check fails.`,
   examples: ["doctor", "doctor --json"],
   async run(given, machine) {
     const found = [];

@@ -13,6 +13,7 @@ import type { Machine } from "./machine.ts";
 import { printJson } from "./output.ts";
 import { plain } from "./plain-text.ts";
 import { Progress } from "./progress.ts";
+import { publicUrlFinding } from "./public-url.ts";
 import { buildDashboard } from "./build-dashboard.ts";
 import { Refused } from "./refused.ts";
 import { isOfServiceAccount, readSignIns, writeSignIn } from "./sign-ins.ts";
@@ -56,6 +57,10 @@ export const up = command({
     const url = signedInAt ?? localUrl;
     if (baseUrl !== url) {
       machine.tell(`Commands on this machine use ${url}. On others: slipway login --url ${baseUrl}`);
+    }
+    if (baseUrl !== localUrl) {
+      const { state, about, todo } = await publicUrlFinding(bootstrap);
+      if (state === "warning") machine.tell(`Warning: ${about}. ${todo}`);
     }
     if (given.has("json")) {
       printJson(machine, { url, dashboardUrl, dataDir: checkout.dataDir, isSignedIn });

@@ -105,16 +105,16 @@ function readBootstrap(dataDir: string): Record<string, string> {
 
 const main = "def run():\n    return 'hello'\n";
 
-test("what answers at the public URL is sent nothing by up, deploy and cp on the machine, and stops none", async (t) => {
+test("a stranger at the public URL is named, gets one request without a token, and stops no command on the machine", async (t) => {
   const dataDir = temporaryFolder(t, "data");
   const asked: string[] = [];
-  const stranger = createServer(({ method, url, headers }, response) => {
+  const server = createServer(({ method, url, headers }, response) => {
     asked.push(`${method} ${url} ${headers.authorization}`);
     response.end("[]");
   });
-  await once(stranger.listen(0, "127.0.0.1"), "listening");
-  t.after(() => stranger.close());
-  const publicUrl = `http://localhost:${(stranger.address() as AddressInfo).port}`;
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  t.after(() => server.close());
+  const publicUrl = `http://localhost:${(server.address() as AddressInfo).port}`;
   const env = {
     SLIPWAY_DATA_DIR: dataDir,
     SLIPWAY_PORT: "0",
@@ -132,6 +132,8 @@ test("what answers at the public URL is sent nothing by up, deploy and cp on the
   assert.equal(dashboardUrl, `${publicUrl}/dashboard`, "for people elsewhere");
   const where = `Commands on this machine use ${url}. On others: slipway login --url ${publicUrl}`;
   assert.ok(started.stderr.includes(where), started.stderr);
+  const stranger = `Warning: SLIPWAY_PUBLIC_URL is ${publicUrl}, but from this machine something that is no platform answers`;
+  assert.ok(started.stderr.includes(stranger), started.stderr);
 
   writeFileSync(join(folder, "main.py"), main);
   const deployed = await slipway(["deploy", "--yes", "--name", "local"]).ended;
@@ -142,5 +144,5 @@ test("what answers at the public URL is sent nothing by up, deploy and cp on the
   assert.equal(copied.code, 0, copied.stderr);
   const back = await slipway(["volumes", "download", "kept.py", "-"]).ended;
   assert.equal(back.stdout, main, back.stderr);
-  assert.deepEqual(asked, []);
+  assert.deepEqual(asked, ["GET /.well-known/jwks.json undefined"]);
 });
