@@ -28,6 +28,7 @@ import { openLogs } from "#logs/open.ts";
 import { openMembership, openPeople } from "#people/open.ts";
 import { openListener } from "#proxy/open.ts";
 import type { Proxy } from "#proxy/proxy.ts";
+import type { PushPages } from "#pushes/commit-statuses.ts";
 import { openPushes } from "#pushes/open.ts";
 import { openFileRuns } from "#runs/open.ts";
 import type { RunStep } from "#runs/run-steps.ts";
@@ -185,7 +186,7 @@ function countReplicas(scheduler: Scheduler): number {
   return Object.values(scheduler.replicaCounts()).reduce((sum, count) => sum + count, 0);
 }
 
-function pagesOf(reached: Reached): Parameters<typeof openPushes>[1]["pages"] {
+function pagesOf(reached: Reached): PushPages {
   return {
     appEndpoint: (projectId, name) => appEndpoint(reached.urls, projectId, name),
     buildPage: (build) => buildPage(reached.urls, build),

@@ -3,6 +3,7 @@ import type { AppId, ReleaseId, ReplicaId } from "#lib/ids.ts";
 import type {
   AliveRow,
   Backend,
+  Heartbeat,
   NewReplicaRow,
   ReplicaChange,
   ReplicaRows,
@@ -74,7 +75,7 @@ export class MemoryRows implements ReplicaRows {
     return Promise.resolve();
   }
 
-  seen(heartbeats: Parameters<ReplicaRows["seen"]>[0]): Promise<void> {
+  seen(heartbeats: readonly Heartbeat[]): Promise<void> {
     for (const { replicaId, at } of heartbeats) {
       const row = this.rows.get(replicaId);
       if (row !== undefined && row.stoppedAt === null) row.lastKnownAt = Math.max(row.lastKnownAt, at);

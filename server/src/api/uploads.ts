@@ -1,6 +1,7 @@
 // Deployments by upload, and the address that takes their files.
 import type { z } from "zod";
 import type { startedUpload, uploadState } from "@slipway/contract/upload-routes.ts";
+import type { Permission } from "@slipway/contract/words.ts";
 import { Fault } from "#lib/fault.ts";
 import type { UploadProgress } from "#deploy/uploads.ts";
 import { requirePermission } from "./access.ts";
@@ -24,8 +25,7 @@ export function uploadHandlers(parts: HandlerParts) {
       const projectId = projectOf(call);
       const checked = uploadDeployments.check(call.body);
       limit.take(projectId);
-      const requires = (permission: Parameters<typeof requirePermission>[1]): void =>
-        requirePermission(call, permission);
+      const requires = (permission: Permission): void => requirePermission(call, permission);
       const started = await uploadDeployments.start({ projectId, checked, by: call.by, requires });
       return {
         ...showCreated(projectId, started, urls()),

@@ -62,10 +62,8 @@ export function resolveSettings(input: SettingsInput): ResolvedSettings {
   };
 }
 
-/** Like `resolveSettings`, with files that were read before; `isComplete`: those of the repository are among them. */
-export function resolveFiles(
-  input: Layers & { readonly isComplete: boolean; readonly providers: readonly string[] },
-): Omit<ResolvedSettings, "files"> {
+/** Like `resolveSettings`, with files that were read before. */
+export function resolveFiles(input: ReadLayers): Omit<ResolvedSettings, "files"> {
   const given = new GivenValues(input);
   const assembled = assemble(given);
   const { settings, warnings } = checkRules(assembled, {
@@ -155,6 +153,12 @@ export function requestedSource(body: SettingsInput["body"]): SourceSettings {
 
 /** What the API has set, and what counts where it has set nothing. */
 type Layers = { readonly body: Body; readonly files: FileSettings };
+
+/** `isComplete`: the files of the repository are among them. */
+export type ReadLayers = Layers & {
+  readonly isComplete: boolean;
+  readonly providers: readonly string[];
+};
 
 /** Finds the first source of each field in order of precedence, and checks its value. */
 class GivenValues {

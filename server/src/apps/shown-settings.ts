@@ -4,7 +4,7 @@ import { appFields } from "@slipway/contract/app-fields.ts";
 import { settingNames, type AppSettings, type SettingOrigins } from "@slipway/contract/app-settings.ts";
 import { Fault } from "#lib/fault.ts";
 import { knownProviders } from "./settings-change.ts";
-import { liveSettings, resolveFiles, resolveSettings, type ReleaseSettings } from "./settings.ts";
+import { liveSettings, resolveFiles, resolveSettings, type ReadLayers, type ReleaseSettings } from "./settings.ts";
 
 export type ShownSettings = {
   readonly settings: AppSettings;
@@ -47,10 +47,7 @@ export function shownSettings(app: {
   };
 }
 
-function pendingOf(
-  now: AppSettings,
-  wanted: Omit<Parameters<typeof resolveFiles>[0], "isComplete">,
-): Partial<AppSettings> {
+function pendingOf(now: AppSettings, wanted: Omit<ReadLayers, "isComplete">): Partial<AppSettings> {
   try {
     const { settings } = resolveFiles({ ...wanted, isComplete: true });
     const names = settingNames.filter((name) => {

@@ -117,22 +117,21 @@ export async function moveBuild(
   return true;
 }
 
+/** What a build has found so far; what is left out stays as it is. */
+export type IntermediateResults = {
+  readonly source?: Pick<FetchedSource, SourceColumn>;
+  readonly settings?: AppSettings;
+  readonly reason?: string;
+  readonly fingerprint?: string;
+  /** When an environment was created. */
+  readonly environment?: { readonly startedAt: Date; readonly endedAt: Date };
+};
+
 /**
  * Stores intermediate results; false when the lease is lost. A reason is published at once, since calls of the app are
  * answered with it.
  */
-export async function recordProgress(
-  db: Db,
-  held: RawBuilder<boolean>,
-  found: {
-    readonly source?: Pick<FetchedSource, SourceColumn>;
-    readonly settings?: AppSettings;
-    readonly reason?: string;
-    readonly fingerprint?: string;
-    /** When an environment was created. */
-    readonly environment?: { readonly startedAt: Date; readonly endedAt: Date };
-  },
-): Promise<boolean> {
+export async function recordProgress(db: Db, held: RawBuilder<boolean>, found: IntermediateResults): Promise<boolean> {
   const updated = await db
     .updateTable("builds")
     .set({

@@ -22,7 +22,7 @@ import { BuildStopped, endingOf, lastLines } from "./build-ending.ts";
 import { BuildOutput, type BuildLogSink } from "./build-output.ts";
 import { fingerprintOf, planBuild, type Fingerprint } from "./build-plan.ts";
 import { takesMax, type BuildEnd } from "./build-states.ts";
-import { moveBuild, readBuild, recordProgress, type BuildRecord } from "./build-store.ts";
+import { moveBuild, readBuild, recordProgress, type BuildRecord, type IntermediateResults } from "./build-store.ts";
 import { promote } from "./promote.ts";
 import { putRelease, reuseArtifact } from "./release-store.ts";
 import { makeSettingsRelease, type SettingsRelease } from "./settings-release.ts";
@@ -325,7 +325,7 @@ class BuildWork {
     return await this.#parts.db.transaction().execute((tx) => moveBuild(tx, move));
   }
 
-  async #keep(found: Parameters<typeof recordProgress>[2]): Promise<void> {
+  async #keep(found: IntermediateResults): Promise<void> {
     if (!(await recordProgress(this.#parts.db, this.#held, found))) throw new BuildStopped("lease_lost");
   }
 

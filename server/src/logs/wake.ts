@@ -1,18 +1,16 @@
 // Lets one reader sleep until a notification or a timeout, whichever comes first. A notification that arrives while the reader is
 // busy is not lost: the next wait ends at once.
 import type { Clock } from "#lib/clock.ts";
-import type { Notifications } from "#store/notify.ts";
-
-type Listen = Notifications["listen"];
+import type { Channel, Notifications } from "#store/notify.ts";
 
 /** One sleeping reader. It listens until it is disposed of. */
 export class Wake implements Disposable {
-  readonly #endings: readonly ReturnType<Listen>[];
+  readonly #endings: readonly (() => void)[];
   #isNudged = false;
   #sleeping: AbortController | undefined;
 
   /** Notifications about `id` wake it, and those that tell that some were lost. */
-  constructor(notifications: Pick<Notifications, "listen">, id: string, ...channels: readonly Parameters<Listen>[0][]) {
+  constructor(notifications: Pick<Notifications, "listen">, id: string, ...channels: readonly Channel[]) {
     const onChange = (payload: string | null): void => {
       if (payload !== null && payload !== id) return;
       this.#isNudged = true;

@@ -133,11 +133,15 @@ export async function extendSession(db: Db, id: string, times: { at: Date; until
     .execute();
 }
 
-/** Ends sessions of a person: one, or all but one (null: all). Returns the ids of those that were there. */
-export async function deleteSessions(
-  tx: Db,
-  which: { readonly personId: string; readonly only?: string; readonly except?: string | null },
-): Promise<string[]> {
+/** One session of a person, or all but one (null: all). */
+export type SessionChoice = {
+  readonly personId: string;
+  readonly only?: string;
+  readonly except?: string | null;
+};
+
+/** Ends sessions of a person. Returns the ids of those that were there. */
+export async function deleteSessions(tx: Db, which: SessionChoice): Promise<string[]> {
   let query = tx.deleteFrom("person_sessions").where("person_id", "=", which.personId);
   if (which.only !== undefined) query = query.where("id", "=", which.only);
   if (which.except !== undefined && which.except !== null) query = query.where("id", "<>", which.except);

@@ -137,7 +137,7 @@ export class Sessions {
    * Ends sessions of the person, who is locked where all are ended but one (null: all); what they are used for stops within a
    * second. False: there was none.
    */
-  async end(tx: Tx, which: Parameters<typeof store.deleteSessions>[1]): Promise<boolean> {
+  async end(tx: Tx, which: store.SessionChoice): Promise<boolean> {
     const ids = await store.deleteSessions(tx, which);
     if (ids.length > 0) await notify(tx, "people", which.personId);
     return ids.length > 0;

@@ -7,7 +7,7 @@ import type { Lifecycle } from "#lib/lifecycle.ts";
 import type { TrustedProxies } from "#lib/trusted-proxies.ts";
 import type { ProxyOptions } from "./proxy-options.ts";
 import { Proxy } from "./proxy.ts";
-import { createListener } from "./server.ts";
+import { createListener, type FallbackUpgrade } from "./server.ts";
 
 export type ProxySettings = {
   readonly trustedProxies: TrustedProxies;
@@ -26,7 +26,8 @@ export type ListenerSettings = {
 
 type ProxyParts = Omit<ProxyOptions, "limits" | "trustedProxies" | "appHosts"> & { readonly lifecycle: Lifecycle };
 
-type ListenerParts = Pick<Parameters<typeof createListener>[0], "fallbackUpgrade"> & {
+type ListenerParts = {
+  readonly fallbackUpgrade?: FallbackUpgrade;
   readonly proxy: Proxy;
   /** Handles requests that name no app. */
   readonly fallback: (request: IncomingMessage, response: ServerResponse) => void;

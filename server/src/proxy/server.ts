@@ -18,6 +18,12 @@ import { isCallPath, originForm } from "./target.ts";
 type TakeRequest = (request: IncomingMessage, response: ServerResponse) => void;
 type TakeUpgrade = (request: IncomingMessage, socket: Duplex, firstBytes: Buffer) => void;
 
+/** Takes WebSocket requests that are for no app. */
+export type FallbackUpgrade = {
+  readonly takes: (url: string) => boolean;
+  readonly take: TakeUpgrade;
+};
+
 export type ListenerParts = {
   /** Whether a `Host` field names an app, so that every path below it is the app's; without it none does. */
   readonly isAppHost?: (host: string | undefined) => boolean;
@@ -28,7 +34,7 @@ export type ListenerParts = {
   /** Handles each WebSocket request for an app. */
   readonly upgrade: TakeUpgrade;
   /** Handles other WebSocket requests. */
-  readonly fallbackUpgrade?: { readonly takes: (url: string) => boolean; readonly take: TakeUpgrade };
+  readonly fallbackUpgrade?: FallbackUpgrade;
   /** Handles every other request. */
   readonly fallback: TakeRequest;
   readonly trustedProxies: TrustedProxies;

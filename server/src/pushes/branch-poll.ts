@@ -8,7 +8,15 @@ import { Loop } from "#lib/loop.ts";
 import type { Foundation } from "#store/foundation.ts";
 import type { Notifications } from "#store/notify.ts";
 import { judgeApp } from "./judge.ts";
-import { addDelivery, pushedApp, putHead, readPushedApps, type PushedAppRow } from "./push-store.ts";
+import {
+  addDelivery,
+  pushedApp,
+  putHead,
+  readPushedApps,
+  type NewGitDelivery,
+  type PushedAppRow,
+  type PushSettingsRow,
+} from "./push-store.ts";
 
 export type BranchPollParts = Pick<Foundation, "db" | "clock" | "log"> & {
   readonly notifications: Pick<Notifications, "listen">;
@@ -117,10 +125,7 @@ export class BranchPoll {
     });
   }
 
-  async #add(
-    app: PushedAppRow,
-    found: Omit<Parameters<typeof addDelivery>[1], "id" | "app_id" | "event">,
-  ): Promise<void> {
+  async #add(app: PushedAppRow, found: Omit<NewGitDelivery, "id" | "app_id" | "event">): Promise<void> {
     const delivery = { ...found, id: newGitDeliveryId(), app_id: app.id, event: "poll" };
     await this.#parts.db.transaction().execute((tx) => addDelivery(tx, delivery));
     this.#parts.onDelivery();
@@ -137,8 +142,6 @@ export function waitMs(
 }
 
 /** Apps of one repository share an answer, but what a project's credential shows is for its own apps. */
-export function repositoryOf(
-  app: Parameters<typeof pushedApp>[0] & Pick<PushedAppRow, "project_id" | "has_credentials">,
-): string {
+export function repositoryOf(app: PushSettingsRow & Pick<PushedAppRow, "project_id" | "has_credentials">): string {
   return `${app.has_credentials ? app.project_id : ""} ${pushedApp(app).gitRepo}`;
 }

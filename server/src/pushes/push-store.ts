@@ -86,10 +86,17 @@ export async function readUsedRepositories(db: Db, projectId: ProjectId, limit: 
   return rows.map(({ repository }) => repository);
 }
 
-/** The settings of a row, which were validated when they were stored; all of them come from requests to the API. */
-export function pushedApp(
-  row: Pick<PushedAppRow, "request" | "usual_branch" | "stopped_at" | "auto_deploy_paused_reason" | "shared_paths">,
-): PushedApp {
+/** What the settings of an app are read from. */
+export type PushSettingsRow = Pick<
+  PushedAppRow,
+  "request" | "usual_branch" | "stopped_at" | "auto_deploy_paused_reason" | "shared_paths"
+>;
+
+/**
+ * The settings of a row, which were validated when they were stored; all of them come from
+ * requests to the API.
+ */
+export function pushedApp(row: PushSettingsRow): PushedApp {
   const body = row.request as Readonly<Record<string, unknown>>;
   const { gitRepo, gitBranch, gitPath } = requestedSource(body);
   const isBranchGiven = (body["gitBranch"] ?? null) !== null;
@@ -136,11 +143,10 @@ export async function noteReceived(tx: Tx, appId: AppId, isOwn: boolean): Promis
     .execute();
 }
 
+export type NewGitDelivery = Omit<Insertable<Tables["git_deliveries"]>, "decided_at">;
+
 /** Adds a delivery, unless its app has one with its key; returns the row that is there then. */
-export async function addDelivery(
-  tx: Tx,
-  delivery: Omit<Insertable<Tables["git_deliveries"]>, "decided_at">,
-): Promise<GitDeliveryRow> {
+export async function addDelivery(tx: Tx, delivery: NewGitDelivery): Promise<GitDeliveryRow> {
   const { app_id: appId, delivery_key: key = null, verdict } = delivery;
   const row = await tx
     .insertInto("git_deliveries")

@@ -15,6 +15,7 @@ import type { OutwardClient } from "#lib/outward-request.ts";
 import type { Db } from "#store/database.ts";
 import { readUsedRepositories } from "./push-store.ts";
 import { kindsOf, pagesOf, readRepositories, repositoryRequest, type NamedRepositories } from "./repository-request.ts";
+import type { ApiReceiver } from "./status-request.ts";
 
 export type RepositoriesParts = {
   readonly remote: Pick<GitRemote, "branches" | "settings">;
@@ -127,11 +128,7 @@ export class Repositories {
     return { ...failed, problem };
   }
 
-  async #askKind(
-    kind: GitHostKind,
-    receiver: Parameters<typeof repositoryRequest>[1],
-    search: string,
-  ): Promise<NamedRepositories | NotListed> {
+  async #askKind(kind: GitHostKind, receiver: ApiReceiver, search: string): Promise<NamedRepositories | NotListed> {
     const names: string[] = [];
     let hasMore = true;
     for (let page = 1; hasMore && page <= pagesOf(kind, search); page++) {

@@ -1,10 +1,8 @@
 // The request that lists the repositories which a token can see, by the public API of each kind of git host, and how its answer is
 // read. Pure. Bitbucket has no such list across workspaces.
 import type { GitHostKind } from "@slipway/contract/words.ts";
-import { apiUrl, authorization, knownHostKind } from "./status-request.ts";
+import { apiUrl, authorization, knownHostKind, type ApiReceiver } from "./status-request.ts";
 
-type Receiver = Parameters<typeof authorization>[1];
-type Source = Parameters<typeof apiUrl>[1];
 type Form = {
   /** The most that the host gives at once. */
   readonly pageSize: number;
@@ -62,7 +60,7 @@ export function kindsOf(host: string): readonly GitHostKind[] {
 /** A GET. The headers contain the token. */
 export function repositoryRequest(
   kind: GitHostKind,
-  { source, credential }: { readonly source: Source; readonly credential: Receiver },
+  { source, credential }: ApiReceiver,
   { search, page }: { readonly search: string; readonly page: number },
 ): { readonly url: string; readonly headers: Readonly<Record<string, string>> } {
   const form = forms[kind];

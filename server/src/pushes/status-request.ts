@@ -26,7 +26,8 @@ export type StatusRequest = {
   readonly body: Buffer;
 };
 
-type Receiver = {
+/** Where the API of a git host is, and who asks. */
+export type ApiReceiver = {
   readonly source: Pick<SourceUrl, "protocol" | "host" | "below">;
   readonly credential: Pick<GitCredential, "username" | "secret">;
 };
@@ -86,7 +87,7 @@ export function knownHostKind(host: string): GitHostKind | undefined {
 }
 
 /** The request for a host of this kind. */
-export function statusRequest(kind: GitHostKind, receiver: Receiver, given: CommitStatus): StatusRequest {
+export function statusRequest(kind: GitHostKind, receiver: ApiReceiver, given: CommitStatus): StatusRequest {
   const { path, states, fields } = forms[kind];
   const [line = ""] = given.description.split("\n");
   const repository = given.repository.replace(/\.git$/i, "");
@@ -103,7 +104,7 @@ export function statusRequest(kind: GitHostKind, receiver: Receiver, given: Comm
 }
 
 /** Where the API of a host is, without a trailing slash. */
-export function apiUrl(kind: GitHostKind, { host, protocol, below }: Receiver["source"]): string {
+export function apiUrl(kind: GitHostKind, { host, protocol, below }: ApiReceiver["source"]): string {
   const own = protocol === "ssh" ? webOfSsh(host) : `${protocol === "http" ? "http" : "https"}://${host}${below}`;
   return publicApis[host] ?? own + forms[kind].base;
 }
@@ -114,7 +115,10 @@ function webOfSsh(host: string): string {
 }
 
 /** The token as a host takes it. */
-export function authorization(kind: GitHostKind, { username, secret }: Receiver["credential"]): Record<string, string> {
+export function authorization(
+  kind: GitHostKind,
+  { username, secret }: ApiReceiver["credential"],
+): Record<string, string> {
   const token = secret.reveal();
   if (kind === "gitlab") return { "private-token": token };
   if (kind === "gitea") return { authorization: `token ${token}` };

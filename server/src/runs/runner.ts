@@ -13,6 +13,9 @@ import { Recovery, type RecoveryParts } from "./recovery.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import type { HeldRun, RunStore, RunWork } from "./run-store.ts";
 
+/** The replica that a run was sent to. */
+export type ReplicaRef = { readonly appId: AppId; readonly replicaId: ReplicaId };
+
 export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly store: RunStore;
   readonly leases: Leases<"runs">;
@@ -28,7 +31,7 @@ export type RunnerOptions = Pick<Foundation, "clock" | "log"> & {
   readonly lineLengthMax: number;
   readonly onStep: OnRunStep;
   /** Called at the takeover of a run that another process had sent to the replica; its result is called when that is over. */
-  readonly onTakenOver: (runId: RunId, place: [AppId, ReplicaId] | null) => () => void;
+  readonly onTakenOver: (runId: RunId, replica: ReplicaRef | null) => () => void;
   /** Called after each check for lost runs. */
   readonly onLooked: () => Promise<void>;
 };
@@ -234,13 +237,14 @@ export class Runner {
     if (claimed.length === 0) return await onLooked();
     onStep("run taken over");
     for (const orphan of await store.read(claimed.map(({ id, epoch }) => ({ runId: id, epoch })))) {
-      const release = onTakenOver(orphan.runId, orphan.replicaId === null ? null : [orphan.appId, orphan.replicaId]);
+      const { runId, appId, replicaId } = orphan;
+      const release = onTakenOver(runId, replicaId === null ? null : { appId, replicaId });
       const onLetGo = (): void => {
         release();
         this.#letGo(run);
       };
       const run: Recovery = new Recovery(orphan, { ...recovery, onLetGo });
-      this.#room.take(orphan.appId, orphan.body.length);
+      this.#room.take(appId, orphan.body.length);
       this.#enter(run);
       run.begin();
     }

@@ -15,7 +15,7 @@ import type { ExecutionParts } from "./execution.ts";
 import { HeldRuns } from "./held-runs.ts";
 import type { OnRunStep } from "./run-steps.ts";
 import { RunStore } from "./run-store.ts";
-import { Runner } from "./runner.ts";
+import { Runner, type ReplicaRef } from "./runner.ts";
 import { RunSettlement } from "./settlement.ts";
 
 export type RunsOptions = Pick<Foundation, "db" | "sealer" | "instanceId" | "clock" | "log"> & {
@@ -101,7 +101,7 @@ export class Runs implements AsyncAccept {
       isStopped: options.isStopped ?? (() => false),
       runsMax: options.runsAtOnce,
       lineLengthMax: options.lineLength,
-      onTakenOver: (runId, place) => this.#holdFor(runId, place),
+      onTakenOver: (runId, replica) => this.#holdFor(runId, replica),
       onLooked: () => this.#releaseOthers(),
     });
     const { bodyBytesMax } = options;
@@ -176,10 +176,11 @@ export class Runs implements AsyncAccept {
     }
   }
 
-  #holdFor(runId: RunId, place: Parameters<Proxy["hold"]> | null): () => void {
+  #holdFor(runId: RunId, replica: ReplicaRef | null): () => void {
     const known = this.#holds.get(runId);
     this.#holds.delete(runId);
     if (known !== undefined) return known;
-    return place === null ? () => undefined : this.#options.proxy.hold(...place);
+    if (replica === null) return () => undefined;
+    return this.#options.proxy.hold(replica.appId, replica.replicaId);
   }
 }

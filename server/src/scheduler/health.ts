@@ -31,20 +31,21 @@ const unroutedIntervalMs = 1000;
 const checkTimeoutMs = 10_000;
 const failuresMax = 5;
 
-/** Monitors until `signal` is aborted or the replica is unhealthy; never rejects. `isReady`: it was ready before. */
-export async function watchHealth(given: {
+type Watch = {
   readonly checks: HealthChecks;
+  /** It was ready before. */
   readonly isReady: boolean;
   readonly events: HealthEvents;
   readonly probe: Probe;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-}): Promise<void> {
-  if (!given.isReady && !(await waitUntilReady(given))) return;
-  await checkOn(given);
-}
+};
 
-type Watch = Parameters<typeof watchHealth>[0];
+/** Monitors until `signal` is aborted or the replica is unhealthy; never rejects. */
+export async function watchHealth(watch: Watch): Promise<void> {
+  if (!watch.isReady && !(await waitUntilReady(watch))) return;
+  await checkOn(watch);
+}
 
 /** A replica whose health check fails would be ended soon, so that must pass, too. */
 async function waitUntilReady({ checks, events, probe, clock, signal }: Watch): Promise<boolean> {

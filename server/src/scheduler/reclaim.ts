@@ -63,25 +63,25 @@ export function chooseReclaimed(given: {
   return reclaimed;
 }
 
+type Choice = {
+  readonly candidates: readonly ClaimingReplica[];
+  readonly staying: readonly ClaimingReplica[];
+  /** What the new replica would claim if only `left` stayed; null: there is no room. */
+  readonly fit: (left: readonly ClaimingReplica[]) => PoolClaim | null;
+};
+
 /**
  * Returns, of the smallest sets that are enough (one of each pool), the one with the fewest running
  * calls, then replicas; [] when there is none.
  */
-function fewest(
-  pools: readonly Pool[],
-  given: {
-    readonly candidates: readonly ClaimingReplica[];
-    readonly staying: readonly ClaimingReplica[];
-    readonly fit: (left: readonly ClaimingReplica[]) => PoolClaim | null;
-  },
-): readonly ClaimingReplica[] {
-  const sets = pools.map(({ name }) => smallest(name, given)).filter((set) => set.length > 0);
+function fewest(pools: readonly Pool[], choice: Choice): readonly ClaimingReplica[] {
+  const sets = pools.map(({ name }) => smallest(name, choice)).filter((set) => set.length > 0);
   const calls = (set: readonly ClaimingReplica[]): number => set.reduce((sum, { running }) => sum + running, 0);
   return sets.toSorted((one, other) => calls(one) - calls(other) || one.length - other.length)[0] ?? [];
 }
 
 /** Takes the least disturbing ones of the pool until there is enough, then spares those that turn out not to be needed. */
-function smallest(pool: string, { candidates, staying, fit }: Parameters<typeof fewest>[1]): ClaimingReplica[] {
+function smallest(pool: string, { candidates, staying, fit }: Choice): ClaimingReplica[] {
   const own = candidates.filter(({ claim }) => claim.pool === pool).toSorted(byDisturbance);
   const isEnough = (going: readonly ClaimingReplica[]): boolean =>
     fit(staying.filter((one) => !going.includes(one))) !== null;

@@ -37,6 +37,9 @@ export type ReplicaChange =
   | { readonly kind: "draining"; readonly at: number; readonly order: EndOrder; readonly graceEndsAt: number }
   | { readonly kind: "stopped"; readonly at: number; readonly reason: string; readonly exitCode: number | null };
 
+/** When a replica was last seen running, in milliseconds since the epoch. */
+export type Heartbeat = { readonly replicaId: ReplicaId; readonly at: number };
+
 /** A replica that has not stopped according to the database. Times in milliseconds since the epoch. */
 export type AliveRow = Pick<
   NewReplicaRow,
@@ -75,7 +78,7 @@ export interface ReplicaRows {
   /**
    * Records when replicas were last seen running (memory tracks it continuously); usage of one that disappears counts up to here.
    */
-  seen(heartbeats: readonly { readonly replicaId: ReplicaId; readonly at: number }[]): Promise<void>;
+  seen(heartbeats: readonly Heartbeat[]): Promise<void>;
   /** All unstopped rows of this backend. Also claims unowned rows. */
   alive(backend: Backend): Promise<readonly AliveRow[]>;
   /** How many unstopped rows other backends have. */

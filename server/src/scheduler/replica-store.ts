@@ -57,7 +57,7 @@ export class ReplicaStore implements replicaRows.ReplicaRows {
   }
 
   /** Updates all these rows in one statement. Locks them in order of their ids, like metering. */
-  async seen(heartbeats: Parameters<replicaRows.ReplicaRows["seen"]>[0]): Promise<void> {
+  async seen(heartbeats: readonly replicaRows.Heartbeat[]): Promise<void> {
     await sql`
       with running as (
         select id, at from replicas

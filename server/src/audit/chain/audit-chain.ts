@@ -7,7 +7,16 @@ import { Loop } from "#lib/loop.ts";
 import type { Db } from "#store/database.ts";
 import type { Foundation } from "#store/foundation.ts";
 import { keyIdOf, signatureFault, signText, type ChainSigner } from "./chain-signature.ts";
-import { insertCheckpoint, listCheckpoints, listOpenEnds, readSigned, readStub, type OpenEnd } from "./chain-store.ts";
+import {
+  insertCheckpoint,
+  listCheckpoints,
+  listOpenEnds,
+  readSigned,
+  readStub,
+  type CheckpointRange,
+  type OpenEnd,
+  type OpenEndQuery,
+} from "./chain-store.ts";
 
 export type AuditChainOptions = Pick<Foundation, "db" | "clock" | "log"> & { readonly signer: ChainSigner };
 
@@ -94,7 +103,7 @@ export class AuditChain {
   }
 
   /** Checkpoints for an export: numbers after `after` up to `through`, in order, at most `limit`. */
-  async checkpoints(db: Db, range: Parameters<typeof listCheckpoints>[1]): Promise<format.CheckpointLine[]> {
+  async checkpoints(db: Db, range: CheckpointRange): Promise<format.CheckpointLine[]> {
     const lines = await listCheckpoints(db, range);
     const project = projectOfChain(range.chain);
     return Promise.all(
@@ -128,7 +137,7 @@ export class AuditChain {
     await this.#signAll({ due: { before, beyond, entriesMin: checkpointEntries } }, signal);
   }
 
-  async #signAll(which: Pick<Parameters<typeof listOpenEnds>[1], "due">, signal?: AbortSignal): Promise<void> {
+  async #signAll(which: Pick<OpenEndQuery, "due">, signal?: AbortSignal): Promise<void> {
     for (let signed = 0; signed < checkpointsMax; signed += batchMax) {
       const ends = await listOpenEnds(this.#options.db, { ...which, limit: batchMax });
       for (const end of ends) {

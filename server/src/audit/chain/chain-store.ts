@@ -41,11 +41,16 @@ export async function insertCheckpoint(db: Db, { keyId, hash, ...row }: NewCheck
   await insertNew(db, "audit_checkpoints", { ...row, key_id: keyId, hash: Buffer.from(hash, "hex") });
 }
 
-/** Checkpoints with numbers after `after` up to `through`, in order, at most `limit`. No locks. */
-export async function listCheckpoints(
-  db: Db,
-  range: { readonly chain: Chain; readonly after: number; readonly through: number; readonly limit: number },
-): Promise<format.CheckpointLine[]> {
+/** Checkpoints with numbers after `after` up to `through`, at most `limit`. */
+export type CheckpointRange = {
+  readonly chain: Chain;
+  readonly after: number;
+  readonly through: number;
+  readonly limit: number;
+};
+
+/** The checkpoints of the range, in order. No locks. */
+export async function listCheckpoints(db: Db, range: CheckpointRange): Promise<format.CheckpointLine[]> {
   const rows = await db
     .selectFrom("audit_checkpoints")
     .selectAll()

@@ -70,15 +70,20 @@ function versionAt(prices: Prices, atMs: number): PriceVersion {
   return prices.findLast(({ validFromMs }) => validFromMs <= atMs) ?? prices[0];
 }
 
-/** Prices at a location, in the currency's unit per second: of one accelerator of the type, one core and one GB. */
-export type PriceOf = (where: Pick<PricedResources, "compute" | "provider" | "region">) => {
+type PricedLocation = Pick<PricedResources, "compute" | "provider" | "region">;
+
+/** In the currency's unit per second: of one accelerator of the type, one core and one GB. */
+type SecondPrices = {
   readonly gpuSecond: number;
   readonly cpuSecond: number;
   readonly memoryGbSecond: number;
 };
 
+/** The prices at a location. */
+export type PriceOf = (where: PricedLocation) => SecondPrices;
+
 /** The prices at an instant, without the factor of a tier. */
-export function priceAt(prices: Prices, where: Parameters<PriceOf>[0], atMs: number): ReturnType<PriceOf> {
+export function priceAt(prices: Prices, where: PricedLocation, atMs: number): SecondPrices {
   const of = (amount: Partial<PricedResources>): number => {
     const none = { gpuCount: 0, coreThousandths: 0n, gbThousandths: 0n, computeTier: "interruptible" };
     return Number(rateAt(prices, { ...where, ...none, ...amount }, atMs)) / rateUnit;
