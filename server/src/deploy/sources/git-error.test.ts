@@ -69,6 +69,13 @@ test("with a credential it is the credential that is in doubt", () => {
   assert.match(text, /the git credential that this project has for git\.example\.com is not allowed to read it/);
 });
 
+test("the host of a repository that is named by its address is not said twice", () => {
+  const output = "fatal: Authentication failed";
+  assert.match(explainGitFailure({ ...failure, output }), /^acme\/app on git\.example\.com does not exist/);
+  const repository = "https://git.example.com/acme/app";
+  assert.match(explainGitFailure({ ...failure, repository, output }), /example\.com\/acme\/app does not exist/);
+});
+
 test("a missing branch is named with some of those that are there", () => {
   const branches = Array.from({ length: 12 }, (_, index) => `b${index}`);
   const text = explainMissingBranch({ repository: "acme/app", branch: "main", branches });

@@ -4,7 +4,7 @@ import { failingLine } from "#lib/failing-line.ts";
 
 /** What the sentence may mention. None of it is secret. */
 export type GitFailure = {
-  /** `owner/repo`. */
+  /** `owner/repo`, or an address that has the host. */
   readonly repository: string;
   readonly host: string;
   readonly hasCredential: boolean;
@@ -122,7 +122,8 @@ export function explainMissingBranch(given: {
 
 function refused(failure: GitFailure): string {
   const { repository, host, hasCredential } = failure;
-  const where = host === "" ? "" : ` on ${host}`;
+  const isAddress = repository.includes("://");
+  const where = host === "" || isAddress ? "" : ` on ${host}`;
   const correct = correctAddress(failure);
   return hasCredential
     ? `${repository}${where} does not exist, or the git credential that this project has for ${host} is not allowed to read it. ${correct}, or the credential (PUT …/git-credentials/{host}) and ${buildAgain}.`
