@@ -38,7 +38,7 @@ const groups: readonly Group[] = [
     max: 1,
     names: words(
       "docker-build-limits docker-build-network docker-builds-apart docker-engine docker-examples docker-images",
-      "docker-kills docker-outage docker-runtimes drivers-docker drivers-docker-conformance",
+      "docker-kills docker-outage docker-private-repository docker-runtimes drivers-docker drivers-docker-conformance",
       "hostile-container storage-drivers",
     ),
   },
