@@ -19,7 +19,7 @@ import { testDatabase } from "#test/support/database.ts";
 import { noEngine } from "#test/support/docker-engine.ts";
 import { DockerFixture } from "#test/support/docker-fixture.ts";
 import { DriverSink } from "#test/support/driver-sink.ts";
-import { stubbornWriter } from "#test/support/stubborn-writer.ts";
+import { attemptsMs, stubbornWriter } from "#test/support/stubborn-writer.ts";
 import { until } from "#test/support/until.ts";
 import { openVolumes } from "#volumes/open.ts";
 
@@ -66,10 +66,10 @@ test("a container that keeps writing in a removed folder is ended, and the folde
   const settings = { disk: { storageBytes: null }, meteringSeconds: 3600 };
   const ownerKeyOf = ownerKeys({ db, clock: systemClock });
   await openVolumes(settings, { db, lifecycle, disk, files, ownerKeyOf, ...common });
-  const { reason } = await sink.told("exited", spec.replicaId);
+  const { reason } = await sink.told("exited", spec.replicaId, attemptsMs);
   assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
   await until("the folder has gone", () => readdirSync(join(storageDir, ".removed")).length === 0, {
-    deadlineMs: 60_000,
+    deadlineMs: attemptsMs,
   });
   assert.deepEqual(readdirSync(join(storageDir, spec.projectId)), []);
 });

@@ -23,7 +23,7 @@ import { DriverSink } from "#test/support/driver-sink.ts";
 import { temporaryFolder } from "#test/support/folder.ts";
 import { ProcessFixture, python } from "#test/support/process-fixture.ts";
 import { replicaSpec } from "#test/support/replica-spec.ts";
-import { stubbornWriter } from "#test/support/stubborn-writer.ts";
+import { attemptsMs, stubbornWriter } from "#test/support/stubborn-writer.ts";
 import { until } from "#test/support/until.ts";
 import { openVolumes } from "#volumes/open.ts";
 
@@ -77,9 +77,11 @@ test(
       ownerKeyOf: ownerKeys({ db, clock: systemClock }),
       ...common,
     });
-    const { reason } = await sink.told("exited", spec.replicaId);
+    const { reason } = await sink.told("exited", spec.replicaId, attemptsMs);
     assert.match(reason, /kept writing in a folder that was removed from \/persistent-storage/);
-    await until("the folder has gone", () => readdirSync(join(storageDir, ".removed")).length === 0);
+    await until("the folder has gone", () => readdirSync(join(storageDir, ".removed")).length === 0, {
+      deadlineMs: attemptsMs,
+    });
     assert.deepEqual(readdirSync(join(storageDir, spec.projectId)), []);
   },
 );

@@ -26,10 +26,14 @@ export class DriverSink implements ReplicaSink {
   }
 
   /** Waits for the event. Fails if the replica ended without it. */
-  async told<Kind extends ReplicaEvent["kind"]>(kind: Kind, replicaId: ReplicaId): Promise<Told<Kind>> {
+  async told<Kind extends ReplicaEvent["kind"]>(
+    kind: Kind,
+    replicaId: ReplicaId,
+    deadlineMs = 30_000,
+  ): Promise<Told<Kind>> {
     const find = (wanted: string): ReplicaEvent | undefined =>
       this.events.find((event) => event.kind === wanted && event.replicaId === replicaId);
-    await until(`${kind} of ${replicaId}`, () => find(kind) ?? find("exited"), { deadlineMs: 30_000 });
+    await until(`${kind} of ${replicaId}`, () => find(kind) ?? find("exited"), { deadlineMs });
     const found = find(kind);
     if (found === undefined)
       throw new Error(
