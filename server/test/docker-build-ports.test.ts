@@ -17,7 +17,7 @@ const steps = 60;
 
 const run = promisify(execFile);
 
-/** As the engine does it: the port is at the bridge first, then its card gets an address. */
+/** As the engine does it: the port is at the bridge first, then its card gets its MAC, then its address. */
 async function addStep(bridge: string, number: number): Promise<void> {
   const space = `${bridge}-${number}`;
   const port = `${bridge}p${number}`;
@@ -26,8 +26,17 @@ async function addStep(bridge: string, number: number): Promise<void> {
   await run("sh", [
     "-ec",
     `ip link add ${port} master ${bridge} type veth peer name ${card} netns ${space}
-    ip -netns ${space} address add 198.18.77.${number}/24 dev ${card}`,
+    printf 'link set ${card} address ${macOf(number)}\naddress add ${addressOf(number)}/24 dev ${card}\n' |
+      ip -netns ${space} -batch -`,
   ]);
+}
+
+function addressOf(number: number): string {
+  return `198.18.77.${number}`;
+}
+
+function macOf(number: number): string {
+  return `02:42:c6:12:4d:${number.toString(16).padStart(2, "0")}`;
 }
 
 test("steps that begin at the same time are all heard", { skip }, async (t) => {
@@ -60,8 +69,8 @@ test("steps that begin at the same time are all heard", { skip }, async (t) => {
     };
     await Promise.all([addAll(), addAll(), addAll()]);
     const heard = (): number => {
-      const shown = spawnSync("nft", ["list", "set", "bridge", `slipway_${name}`, "addresses"], { encoding: "utf8" });
-      return new Set(shown.stdout.match(/198\.18\.77\.\d+/g)).size;
+      const shown = spawnSync("nft", ["list", "set", "bridge", `slipway_${name}`, "bound"], { encoding: "utf8" });
+      return numbers.filter((number) => shown.stdout.includes(`${macOf(number)} . ${addressOf(number)} `)).length;
     };
     await until("all steps are heard", () => heard() === steps);
   } finally {

@@ -235,10 +235,23 @@ function indexOf(name: string): number {
   return Number(readText(join("/sys/class/net", name, "ifindex")));
 }
 
-/** The cards in a namespace that have an address; `index`: of the interface at their other end. */
-async function cardsIn(
-  path: string,
-): Promise<{ readonly index: number; readonly mac: string; readonly addresses: readonly string[] }[]> {
+/** A network card in a namespace; `index`: of the interface at its other end. */
+type Card = {
+  readonly index: number;
+  readonly mac: string;
+  readonly addresses: readonly string[];
+};
+
+/**
+ * The cards in a namespace that have an address. `ip` asks the kernel for cards first, then for addresses, and the engine gives a
+ * card its MAC and then its address, perhaps between the two: what is true is what is read once there is an address.
+ */
+async function cardsIn(path: string): Promise<readonly Card[]> {
+  const cards = await readCards(path);
+  return cards.length === 0 ? cards : await readCards(path);
+}
+
+async function readCards(path: string): Promise<readonly Card[]> {
   const lines: string[] = [];
   const failure = await runMachineTool(["nsenter", `--net=${path}`, "ip", "-json", "address"], { lines });
   // It is not there yet, or not any more.
