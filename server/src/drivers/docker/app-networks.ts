@@ -1,12 +1,14 @@
 // One private network in the engine for each app, so that no app reaches another, and for each value of its setting
 // egressCidrs: the machine's rules tell apps apart by the interface. It stays for a while after its last replica, since the
 // next one starts faster then.
-import { createHash, randomInt } from "node:crypto";
+import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import type { NetworkInspectInfo } from "dockerode";
 import { limitEgress } from "#drivers/app-firewall-machine.ts";
 import type { Firewall } from "#drivers/app-firewall.ts";
 import type { ReplicaSpec } from "#drivers/driver.ts";
+import { readText } from "#drivers/process/read-text.ts";
+import { chooseSubnet, subnetsRange } from "./app-subnet.ts";
 import { labels } from "./container-spec.ts";
 import { engineStatus, unlessStatus, type Engine } from "./engine.ts";
 import type { KeyedNames } from "./keyed-names.ts";
@@ -21,14 +23,11 @@ export type AppNetworksOptions = Pick<DriverParts, "clock" | "instanceId"> & {
 };
 
 /** The interfaces of apps' networks on the machine, for the firewall. */
-export const bridges = { prefix: "slb", range: "10.216.0.0/13" };
+export const bridges = { prefix: "slb", range: subnetsRange };
 
 type Owner = Pick<ReplicaSpec, "appId" | "egressCidrs">;
 
-/** Networks of 256 addresses in `bridges.range`: one for each app with replicas. */
-const firstNet = 216;
-const netCount = 8;
-/** Tries to find a free one at random; nearly all are free. */
+/** Tries to find a range of addresses that no other network of the engine has; nearly all are free. */
 const triesMax = 30;
 const idleMs = 600_000;
 /** The option of a network that names its interface. */
@@ -140,7 +139,7 @@ export class AppNetworks {
         Name: this.nameOf(owner),
         CheckDuplicate: true,
         Driver: "bridge",
-        IPAM: { Config: [{ Subnet: `10.${firstNet + randomInt(netCount)}.${randomInt(256)}.0/24` }] },
+        IPAM: { Config: [{ Subnet: chooseSubnet(readText("/proc/net/route")) }] },
         Options: {
           [bridgeOption]: this.#bridgeOf(owner),
           // Replicas of an app have no business with each other either.
