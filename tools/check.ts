@@ -22,6 +22,7 @@ const steps: readonly Step[] = [
     remedy: "npx tsc --project dashboard",
   },
   { name: "tidy", command: tool("tidy"), remedy: "see the findings above; tools/rules.ts holds the rules" },
+  { name: "changes", command: tool("release", "--check"), remedy: "see changes/README.md" },
   { name: "lock", command: tool("lock", "--check"), remedy: "node tools/lock.ts --write" },
   { name: "interfaces", command: tool("interfaces", "--check"), remedy: "node tools/interfaces.ts --write" },
   { name: "settings", command: tool("settings", "--check"), remedy: "node tools/settings.ts --write" },

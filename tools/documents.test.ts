@@ -9,6 +9,12 @@ import { projectDir, readManifest, readTree, packageFolders, type Manifest } fro
 
 const read = (path: string): string => readFileSync(join(projectDir, path), "utf8");
 
+/** Documents about the project as it is, by path. The changelog also names what was removed. */
+function presentDocuments(): [string, string][] {
+  const all = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}"));
+  return all.filter(([path]) => path !== "CHANGELOG.md");
+}
+
 /** The packages in the tables of docs/dependencies.md by heading, in order. */
 function listedPackages(): Record<string, string[]> {
   const listed: Record<string, string[]> = {};
@@ -79,7 +85,7 @@ test("links between documents lead somewhere", () => {
 
 test("every script that a document tells to run is there", () => {
   const { scripts } = JSON.parse(read("package.json")) as { readonly scripts: Readonly<Record<string, string>> };
-  const named = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
+  const named = presentDocuments().flatMap(([path, text]) =>
     [...text.matchAll(/\bnpm (?:run ([\w:-]+)|(start|test)\b)/g)].map((match) => ({
       path,
       name: match[1] ?? match[2],
@@ -92,7 +98,7 @@ test("every script that a document tells to run is there", () => {
 test("every file of the project that a document names is there", () => {
   const form =
     /(?<![\w/.-])(?:cli|client|contract|dashboard|docs|examples|packaging|runtimes|server|tools)\/[\w./-]+\.(?:json|md|mjs|py|sh|sql|toml|tsx?)\b/g;
-  const named = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
+  const named = presentDocuments().flatMap(([path, text]) =>
     Array.from(text.matchAll(form), ([file]) => ({ path, file })),
   );
   assert.ok(named.length > 50);
@@ -109,7 +115,7 @@ test("the guides start the platform in one way", () => {
 });
 
 test("no command in a document waits without an end", () => {
-  const endless = Object.entries(readTree("{*.md,docs/**/*.md,examples/**/*.md}")).flatMap(([path, text]) =>
+  const endless = presentDocuments().flatMap(([path, text]) =>
     [...text.matchAll(/^```(?:bash|sh|console)\n([^]*?)^```/gm)].flatMap(([, commands = ""]) =>
       commands
         .split("\n")

@@ -119,7 +119,7 @@ function isStillThere(path: string, now: Json, before: Json): void {
   assert.deepEqual(found.map(shown), items(before).map(shown), path);
 }
 
-/** As changes/page-tokens.md says. */
+/** Page tokens of logs and runs still work after the upgrade; those of deliveries and endpoints are refused. */
 async function goesOnFrom(platform: PlatformProcess, { path, token, next }: Page): Promise<void> {
   const { status, body } = await platform.api("GET", `${path}&nextToken=${token}`);
   if (/\/webhook-(deliveries|endpoints)\?/.test(path)) {
@@ -235,7 +235,7 @@ async function peopleAndTokensGoOn({ platform }: OldPlatform, t: TestContext): P
   assert.equal(JSON.parse(told.out).project.id, bootstrap.projectId);
 }
 
-/** As changes/device-cookie.md says: wrong passwords from elsewhere lock nobody out of it. */
+/** Wrong passwords from elsewhere do not lock her out of the browser in which she has signed in. */
 async function isHerOwnDevice(platform: PlatformProcess, { email, password, cookies }: Visitor): Promise<void> {
   const wrong = { email, password: "a wrong password" };
   for (let tries = 0; tries < 11; tries++) await ask(platform, "POST /v2/auth/sign-in", { body: wrong });
