@@ -89,7 +89,7 @@ const byName: Json = {
   stage: "install",
   log: "Collecting numpy",
   logLine: "Ready.",
-  client: "slipway/0.1.0 (linux x64)",
+  client: "slipway/0.2.0 (linux x64)",
   type: "service_account",
   reason: "The app was stopped.",
   nextToken: "MTAw",
