@@ -308,6 +308,24 @@ cd ${root} && eval "exec $(printf %s "$2" | sed "s#'/#'${root}/#")"
   await assert.rejects(readFile(key), { code: "ENOENT" });
 });
 
+test("what ssh says of a changed host key names no folder of the platform", async (t) => {
+  const bin = temporaryFolder(t, "ssh");
+  const script = `#!/bin/sh
+file=$(printf '%s\\n' "$@" | sed -n 's/^UserKnownHostsFile="\\(.*\\)"$/\\1/p')
+echo "Offending ED25519 key in $file:1" >&2
+echo "Host key verification failed." >&2
+exit 255
+`;
+  await writeFile(join(bin, "ssh"), script, { mode: 0o755 });
+  const credential: GitCredential = { kind: "ssh_key", username: null, secret: new Secret("-----KEY-----\nabc\n") };
+  const path = `${bin}:${process.env["PATH"] ?? ""}`;
+  const setup = { urlTemplate: "ssh://git.example.com/{owner}/{repo}.git", credential, path };
+  const { fetch, lines, sourcesDir } = openSource(t, setup);
+  assert.match(await refusal(fetch()), /SSH host key of git\.example\.com is not the one that was seen before/);
+  assert.match(lines.join("\n"), /Offending ED25519 key in known-hosts\/p-\w+:1/);
+  assert.ok(!lines.join("\n").includes(sourcesDir));
+});
+
 test("names that are no names are refused before git is started", async (t) => {
   const { fetch, sourcesDir } = openSource(t, { urlTemplate: "http://127.0.0.1:9/{owner}/{repo}.git" });
   assert.match(await refusal(fetch({ gitRepo: "--upload-pack=touch x/y" })), /^gitRepo is /);

@@ -219,7 +219,9 @@ export class GitSource implements Source {
 
   async #explainFetch(fetch: Fetch, result: GitResult): Promise<string> {
     const { repository, remote, branch, request } = fetch;
-    const lines = result.errorOutput.trim().split("\n").slice(-errorLinesMax);
+    // ssh names its file of known hosts by its path on the platform's machine.
+    const said = result.errorOutput.trim().replaceAll(`${this.#options.sourcesDir}/`, "");
+    const lines = said.split("\n").slice(-errorLinesMax);
     for (const line of lines) request.log("source", "stderr", line);
     if (request.commit === null && isBranchMissing(result)) {
       const list = await this.#runs.run(fetch, ["ls-remote", "--heads", "--end-of-options", remote.url.url], {
